@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
 
@@ -71,4 +71,55 @@ class Statistics(Protocol):
 
     def aggregate(self, request: Request) -> NDArray[np.int64]:
         """The exact answers to a request, int64 [size of the request]. SENSITIVE."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class NamedSums:
+    """Weighted sums of items, each with its name. SENSITIVE.
+
+    data: The names as UTF-8, one after the other, uint8 [bytes].
+    offsets: Start of each name in ``data``, followed by the number of bytes, int64 [items + 1].
+    sums: Sum of each item, int64 [items], positive. Each item occurs once.
+    units: Number of units with at least one item.
+    """
+
+    data: NDArray[np.uint8] = field(repr=False)
+    offsets: NDArray[np.int64] = field(repr=False)
+    sums: NDArray[np.int64] = field(repr=False)
+    units: int = field(repr=False)
+
+    def name(self, item: int) -> bytes:
+        """The name of an item."""
+        return self.data[self.offsets[item] : self.offsets[item + 1]].tobytes()
+
+
+class ItemStatistics(Protocol):
+    """Exact sums of the items of baskets, whatever their names are.
+
+    SENSITIVE. Contract, checked for every engine by tests/contract:
+        * A unit keeps at most ``contribution.bound`` distinct items. If it keeps k, it adds ``weights[k]`` to the sum
+          of each of them, and nothing to others. Which it keeps depends on its own rows and on a secret alone.
+        * Every item that a unit keeps is in exactly one part. The number of parts follows from the number of
+          rows, so that nothing visible may tell it.
+        * The sums are bit by bit the same on every engine and for every layout of the same rows in files.
+    """
+
+    @property
+    def contribution(self) -> Contribution:
+        """The bound on what one unit holds, which these sums enforce."""
+        ...
+
+    @property
+    def item_parts(self) -> int:
+        """Number of parts of the items, so that each fits in memory."""
+        ...
+
+    def item_sums(self, weights: NDArray[np.int64], part: int, excluded: tuple[bytes, ...] = ()) -> NamedSums:
+        """The sums of the items of one part. SENSITIVE.
+
+        weights: Weight by the number of distinct items of a unit, int64 [bound + 1].
+        part: Number of the part, from 0.
+        excluded: Names of items that are left out before a unit is truncated, as if nobody had them.
+        """
         ...

@@ -15,6 +15,25 @@ CONFIDENCE = 0.95  # Confidence level of all intervals.
 
 
 @dataclass(frozen=True, eq=False)
+class Estimation:
+    """What stands behind answers that are estimates and not measured values.
+
+    measured: The measured values with their noise, in counts, float64 [size]; NaN where a query was not measured.
+    q_values: Smallest false discovery rate at which "the exact answer is not 0" is a discovery, in [0, 1], float64
+        [size]; NaN where a query was not measured. Of all queries with a q-value of at most q, the expected fraction
+        whose exact answer is 0 is at most q, whatever the data contain, for every q that is fixed in advance.
+    guaranteed_lower: Lower end of an interval that contains the exact answer with probability CONFIDENCE for each query
+        alone, whatever the data contain, float64 [size].
+    guaranteed_upper: Upper end of the same interval.
+    """
+
+    measured: NDArray[np.float64]
+    q_values: NDArray[np.float64]
+    guaranteed_lower: NDArray[np.float64]
+    guaranteed_upper: NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
 class Answers:
     """Released answers of a workload, in counts.
 
@@ -25,6 +44,10 @@ class Answers:
     upper: Upper end of the same interval, float64 [size].
     measured: Whether the values are estimates from noisy answers (True) or answers of a model (False). If True, a value
         without a standard deviation was not measured itself but predicted from other answers.
+    estimation: None if the interval holds for each single answer, or if there is no interval. Otherwise the values are
+        empirical-Bayes estimates, ``stddev`` is that of the noise in the measured values, and [lower, upper] is
+        calibrated on average over all queries; the field has the measured values, q-values, and intervals for each
+        single answer.
     """
 
     values: NDArray[np.float64]
@@ -32,6 +55,7 @@ class Answers:
     lower: NDArray[np.float64]
     upper: NDArray[np.float64]
     measured: bool
+    estimation: Estimation | None = None
 
 
 def half_width(noise: Noise, scale: float, confidence: float = CONFIDENCE) -> float:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from dpcore.domain import Clique, Domain
 from dpcore.errors import ConfigError
-from dpcore.queries import Conjunctions, Marginals, Parities, Products, Queries
+from dpcore.queries import Conjunctions, Itemsets, Marginals, Parities, Products, Queries
 
 LARGEST_CLOSURE = 100_000  # Maximum number of cliques in a downward closure.
 LARGEST_CLIQUES = 1_000_000  # Maximum number of cliques in a generated workload.
@@ -24,28 +24,51 @@ _LEAST_WEIGHT = 2.0**-40  # Smallest relative weight.
 class Workload:
     """Queries with weights.
 
-    queries: Marginals, conjunctions, parities, or products that count rows: their matrices have entries 0 and 1, and
-        their term weights and denominator are 1.
-    weights: Positive weights, float64, one per clique of marginals, per term of products, or per other query.
+    requested: Marginals, conjunctions, parities, or products that count rows: their matrices have entries 0 and 1, and
+        their term weights and denominator are 1. Or a request for itemsets, whose queries a mechanism chooses.
+    weights: Positive weights, float64, one per clique of marginals, per term of products, or per other query; one for a
+        request for itemsets.
 
     Raises ValueError for weights of another shape or that are not positive and finite, and ConfigError for products
     that do not count rows.
     """
 
-    queries: Queries
+    requested: Queries | Itemsets
     weights: NDArray[np.float64]
 
     def __post_init__(self) -> None:
-        if isinstance(self.queries, Products):
-            _check_counting(self.queries)
+        if isinstance(self.requested, Products):
+            _check_counting(self.requested)
         weights = np.ascontiguousarray(self.weights, dtype=np.float64)
-        parts = len(part_sizes(self.queries)) if isinstance(self.queries, Marginals | Products) else self.queries.size
+        parts = _parts(self.requested)
         if weights.shape != (parts,):
             raise ValueError(f"weights have shape {weights.shape}; want ({parts},)")
         if not (np.isfinite(weights).all() and (weights > 0).all()):
             raise ValueError("a workload weight is not a positive finite number; want > 0")
         weights.flags.writeable = False
         object.__setattr__(self, "weights", weights)
+
+    @property
+    def queries(self) -> Queries:
+        """The queries that are answered.
+
+        Raises: ConfigError for a request for itemsets, whose queries are not known before a mechanism has found them.
+        """
+        if isinstance(self.requested, Itemsets):
+            raise ConfigError("the workload asks for frequent itemsets; want mechanism: frequent_itemsets")
+        return self.requested
+
+
+def _parts(queries: Queries | Itemsets) -> int:
+    """The number of weights of a workload."""
+    if isinstance(queries, Itemsets):
+        return 1
+    return len(part_sizes(queries)) if isinstance(queries, Marginals | Products) else queries.size
+
+
+def frequent(queries: Itemsets) -> Workload:
+    """A workload of frequent itemsets."""
+    return Workload(queries, np.ones(1))
 
 
 def conjunctive(queries: Conjunctions | Parities) -> Workload:
@@ -166,18 +189,18 @@ def _different_sets(size: int, order: int, count: int, generator: np.random.Gene
     return set(chosen)
 
 
-def downward_closure(cliques: Iterable[Clique]) -> tuple[Clique, ...]:
+def downward_closure(cliques: Iterable[Clique], limit: int = LARGEST_CLOSURE) -> tuple[Clique, ...]:
     """All non-empty subsets of the cliques, each once, smaller subsets first.
 
-    Attributes keep the order that they have in their clique. Raises ConfigError for more than LARGEST_CLOSURE subsets.
+    Attributes keep the order that they have in their clique. Raises ConfigError for more than ``limit`` subsets.
     """
     closure: dict[frozenset[str], Clique] = {}
     for clique in cliques:
-        _check_cliques(2 ** len(clique) - 1, LARGEST_CLOSURE)
+        _check_cliques(2 ** len(clique) - 1, limit)
         for order in range(1, len(clique) + 1):
             for subset in combinations(clique, order):
                 closure.setdefault(frozenset(subset), subset)
-        _check_cliques(len(closure), LARGEST_CLOSURE)
+        _check_cliques(len(closure), limit)
     return tuple(sorted(closure.values(), key=lambda clique: (len(clique), clique)))
 
 

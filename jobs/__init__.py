@@ -19,5 +19,11 @@ spark-submit and Beam. ``exit_codes`` turns an exception into one sentence and a
 stderr, ``sensitive`` marks exact figures, ``permissions`` says who may open the ledger and the state folder,
 ``budget_lines`` words what ``marquee budget`` prints, and ``budget_facts`` gives it as JSON. ``progress`` draws
 progress bars, and ``heartbeat`` writes signs of life where there is no terminal. ``tables`` prints results as tables,
-and ``wording`` puts numbers into sentences.
+and ``wording`` puts numbers into sentences. ``threads`` limits the threads of linear algebra for the whole process.
 """
+
+from __future__ import annotations
+
+from jobs.threads import limit_threads
+
+limit_threads()

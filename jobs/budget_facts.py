@@ -10,6 +10,7 @@ from typing import Any
 
 from dpcore.kernel.budget import Budget, Currency
 from dpcore.kernel.conversion import epsilon_of
+from dpcore.kernel.item_threshold import epsilon_with_threshold_delta
 from jobs.ledger import SqlLedger
 from jobs.ledger.partitioning import BlockSums
 from jobs.ledger.records import ChargeRecord, ConsumerBudget, DatasetBudget, GrantRecord, Protection
@@ -57,6 +58,7 @@ def dataset_facts(budget: DatasetBudget) -> dict[str, Any]:
         "epsilon": budget.epsilon,
         "delta": budget.delta,
         **_spending(budget, budget.currency),
+        "kept_free": None if budget.currency is None else _amount(budget.kept_free),
         "consumers_only": budget.consumers_only,
         "protects": _protection_facts(budget.protection),
         "shares_with": budget.shares_with,
@@ -100,6 +102,8 @@ def charge_facts(charge: ChargeRecord) -> dict[str, Any]:
         "protects": _protection_facts(charge.protection),
         "repeats": charge.repeats,
         "partitions": list(charge.blocks),
+        "surcharge": _amount(charge.surcharge),
+        "threshold_delta": _amount(charge.threshold_delta),
     }
 
 
@@ -120,15 +124,30 @@ def _spending(budget: DatasetBudget | ConsumerBudget, currency: Currency | None)
     if currency is None:
         return {"currency": None, "total": None, "spent": None, "remaining": None}
     total = budget.total or Fraction(0)
-    amounts = {"total": total, "spent": budget.spent, "remaining": max(total - budget.spent, Fraction(0))}
+    amounts = {"total": total, "spent": budget.spent, "remaining": not_negative(budget.remaining)}
     return {
         "currency": currency.value,
-        **{name: _with_epsilon(amount, currency, budget.delta) for name, amount in amounts.items()},
+        **{
+            name: {**_amount(amount), "epsilon_alone": epsilon_alone(amount, currency, budget.delta)}
+            for name, amount in amounts.items()
+            if name != "spent"
+        },
+        "spent": {**_amount(budget.spent), "epsilon_alone": epsilon_spent(budget, currency)},
     }
 
 
-def _with_epsilon(amount: Fraction, currency: Currency, delta: float) -> dict[str, Any]:
-    return {**_amount(amount), "epsilon_alone": epsilon_alone(amount, currency, delta)}
+def not_negative(remaining: Fraction | None) -> Fraction:
+    """What remains, as it is shown: 0 where more was spent than a later total allows, and before there is a total."""
+    return max(remaining or Fraction(0), Fraction(0))
+
+
+def epsilon_spent(budget: DatasetBudget | ConsumerBudget, currency: Currency) -> float:
+    """The epsilon of what was spent at the delta of the total, thresholds of discovered items included."""
+    if isinstance(budget, DatasetBudget) and budget.threshold_delta:
+        return epsilon_with_threshold_delta(
+            Budget(currency, budget.spent - budget.surcharges), budget.delta, budget.threshold_delta
+        )
+    return epsilon_alone(budget.spent, currency, budget.delta)
 
 
 def epsilon_alone(amount: Fraction, currency: Currency, delta: float) -> float:

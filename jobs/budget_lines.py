@@ -5,8 +5,8 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Final
 
-from dpcore.kernel.budget import Budget, Currency
-from dpcore.kernel.conversion import epsilon_of
+from dpcore.kernel.budget import Currency
+from jobs.budget_facts import epsilon_alone, epsilon_spent, not_negative
 from jobs.figures import format_exact
 from jobs.ledger.partitioning import BlockSums
 from jobs.ledger.protection import described
@@ -31,7 +31,14 @@ def dataset_line(dataset: DatasetBudget) -> str:
             f"{dataset.name}: {figures}; nothing spent; the first release fixes the accounting (zCDP or Gaussian DP)"
             f"{only}"
         )
-    return f"{dataset.name}: {figures}; {_spending(dataset, dataset.currency, dataset.delta)}{only}"
+    return (
+        f"{dataset.name}: {figures}; {_spending(dataset, dataset.currency, dataset.delta)}{_kept_free(dataset)}{only}"
+    )
+
+
+def _kept_free(dataset: DatasetBudget) -> str:
+    amount = dataset.kept_free
+    return f"; {float(amount):.6g} kept free for the thresholds of discovered items" if amount else ""
 
 
 def budget_row(dataset: DatasetBudget) -> list[str]:
@@ -39,7 +46,7 @@ def budget_row(dataset: DatasetBudget) -> list[str]:
     total, spent = dataset.total or Fraction(0), dataset.spent
     amounts = ["-", "-", "-"]
     if dataset.currency is not None:
-        amounts = [f"{float(amount):.6g}" for amount in (total, spent, max(total - spent, Fraction(0)))]
+        amounts = [f"{float(amount):.6g}" for amount in (total, spent, not_negative(dataset.remaining))]
     part = f"{float(spent / total):.1%}" if total else "-"
     accounting = "set by the first release" if dataset.currency is None else dataset.currency.value
     return [dataset.name, accounting, format_exact(dataset.epsilon), format_exact(dataset.delta), *amounts, part]
@@ -78,20 +85,17 @@ def consumer_line(consumer: ConsumerBudget, currency: Currency | None) -> str:
 
 def _spending(budget: DatasetBudget | ConsumerBudget, currency: Currency, delta: float) -> str:
     total = budget.total or Fraction(0)
-    remaining = max(total - budget.spent, Fraction(0))
+    remaining = not_negative(budget.remaining)
     spent_text = f"spent {currency.value} {float(budget.spent):.6g} of {float(total):.6g}"
     remaining_text = f"remaining {currency.value} {float(remaining):.6g}"
     return (
-        f"{spent_text}{_as_epsilon(budget.spent, currency, delta)}; "
-        f"{remaining_text}{_as_epsilon(remaining, currency, delta)}"
+        f"{spent_text}{_as_text(epsilon_spent(budget, currency), currency, delta)}; "
+        f"{remaining_text}{_as_text(epsilon_alone(remaining, currency, delta), currency, delta)}"
     )
 
 
-def _as_epsilon(amount: Fraction, currency: Currency, delta: float) -> str:
-    """The epsilon that an amount alone gives at ``delta``. Amounts add up, but these epsilons do not."""
-    if currency is Currency.PURE or not amount:
-        return ""
-    return f" (epsilon {epsilon_of(Budget(currency, amount), delta):.4g} at delta {delta:g})"
+def _as_text(epsilon: float, currency: Currency, delta: float) -> str:
+    return "" if currency is Currency.PURE or not epsilon else f" (epsilon {epsilon:.4g} at delta {delta:g})"
 
 
 def charge_line(charge: ChargeRecord, dataset: DatasetBudget) -> str:
@@ -107,6 +111,9 @@ def charge_line(charge: ChargeRecord, dataset: DatasetBudget) -> str:
         line = f"{line}, for {_listed(column, charge.blocks)}"
     elif dataset.partitioning is not None:
         line = f"{line}, for the whole dataset"
+    if charge.threshold_delta:
+        surcharge = f"{float(charge.surcharge):.3g} of it a surcharge for threshold delta"
+        line = f"{line}, {surcharge} {float(charge.threshold_delta):.3g} of discovered items"
     if charge.repeats is not None:
         line = f"{line}, again after {charge.repeats[:12]} of another version"
     return line

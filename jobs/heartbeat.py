@@ -14,13 +14,10 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from dpcore.errors import ConfigError
 from jobs import log
-
-if TYPE_CHECKING:
-    from dpcore.mechanisms.api import Progress as Report
 
 SETTING: Final = "MARQUEE_HEARTBEAT_SECONDS"
 """Environment variable: seconds between two heartbeats, or 0 for none."""
@@ -38,16 +35,30 @@ class Activity:
     started: When it began, in seconds of the monotonic clock.
     done: Number of its steps so far.
     total: Number of all its steps; None if it is not known.
+    detail: The stage that it has come to, and after a colon how far it is; empty if it names none.
     """
 
     label: str
     started: float = field(default_factory=time.monotonic)
     done: int = 0
     total: int | None = None
+    detail: str = ""
 
-    def report(self, done: int, total: int) -> None:
+    def __call__(self, done: int, total: int) -> None:
         """Records progress, as mechanisms report it."""
         self.done, self.total = done, total
+
+    def stage(self, detail: str) -> None:
+        """Records the stage that it has come to, and logs each new one: its name, without how far it is."""
+        before, self.detail = self.detail, detail
+        name = detail.partition(":")[0]
+        if name != before.partition(":")[0]:
+            log.info("reached", of=self.label, stage=name, **({"after": before} if before else {}))
+
+    @property
+    def shown(self) -> str:
+        """Its name, with the stage that it has come to."""
+        return f"{self.label} / {self.detail}" if self.detail else self.label
 
 
 @dataclass(frozen=True)
@@ -125,8 +136,8 @@ def duration_text(seconds: float) -> str:
 
 
 @contextmanager
-def activity(label: str, *, drawn: bool = False) -> Iterator[Report]:
-    """Within this context, heartbeats name an activity. Yields the function to which it reports its progress.
+def activity(label: str, *, drawn: bool = False) -> Iterator[Activity]:
+    """Within this context, heartbeats name an activity. Yields it: it is called with its progress.
 
     label: Name of the activity.
     drawn: Whether a progress bar shows it on the terminal, so that no heartbeat is needed.
@@ -140,7 +151,7 @@ def activity(label: str, *, drawn: bool = False) -> Iterator[Report]:
         _drawn += drawn
         _start(seconds)
     try:
-        yield current.report
+        yield current
     finally:
         with _lock:
             _open.remove(current)
@@ -164,7 +175,7 @@ def interval() -> float:
 def current_stage() -> str:
     """Labels of all open activities, the outermost first; empty if there is none."""
     with _lock:
-        return " / ".join(each.label for each in _open)
+        return " / ".join(each.shown for each in _open)
 
 
 def beat() -> Beat | None:
@@ -172,7 +183,7 @@ def beat() -> Beat | None:
     with _lock:
         if not _open or _drawn:
             return None
-        stage = " / ".join(each.label for each in _open)
+        stage = " / ".join(each.shown for each in _open)
         known = [each for each in _open if each.total is not None] or [_open[-1]]
         # Activities within the quiet part of another one, such as the releases of marquee warm, are details of it.
         main = known[0] if log.is_quiet() else known[-1]

@@ -34,6 +34,9 @@ def mechanism_of(choice: MechanismChoice) -> Mechanism:
         types = _setting_types(kind)
         values = _current_settings(choice, kind)
         for key in values:
+            if key not in types and key == "max_work":
+                limited = ", ".join(name for name, one in MECHANISMS.items() if key in _setting_types(one))
+                raise ValueError(f"{choice.name} has no max_work, which --time-budget sets; want it with {limited}")
             if not types:
                 raise ValueError(f"{choice.name} has no settings; want no {key}")
             check_key(key, list(types), f"setting of mechanism {choice.name}")

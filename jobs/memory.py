@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Final
 
 _MMAP_THRESHOLD: Final = -3  # M_MMAP_THRESHOLD of glibc's malloc.h.
@@ -22,3 +24,20 @@ def give_back_large_arrays() -> bool:
         return bool(ctypes.CDLL(None).mallopt(_MMAP_THRESHOLD, _LARGE))
     except (AttributeError, OSError, TypeError):
         return False
+
+
+@contextmanager
+def arrow_gives_back() -> Iterator[None]:
+    """Makes Arrow take its memory from the allocator of ``give_back_large_arrays`` within this context.
+
+    Arrow's own allocator keeps freed memory. That is faster for reading many files, but raises peak memory while a
+    table is written.
+    """
+    import pyarrow as pa
+
+    before = pa.default_memory_pool()
+    pa.set_memory_pool(pa.system_memory_pool())
+    try:
+        yield
+    finally:
+        pa.set_memory_pool(before)

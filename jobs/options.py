@@ -20,6 +20,13 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 Settings = Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help=SET_HELP)]
 """Keys of the config that the command line sets; None without any."""
 
+TIME_HELP: Final = (
+    "CPU minutes that the fits of the mechanism may take: sets mechanism.max_work, a number of units of work, which is "
+    "part of the release id. Less time means more error. The time itself is not measured, so equal runs stay equal."
+)
+TimeBudget = Annotated[float | None, typer.Option("--time-budget", metavar="MINUTES", help=TIME_HELP)]
+"""CPU minutes for the fits of a mechanism; None for the config's own ``mechanism.max_work``."""
+
 AGAIN_HELP: Final = "Make a new release with a new charge, although another version was charged for the same config."
 METRICS_HELP: Final = (
     "Write metrics of the run to this file for Prometheus's node exporter; counters of earlier runs in it go on. Use "

@@ -11,7 +11,7 @@ from jobs import heartbeat, log
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Bar
-    from rich.progress import Task
+    from rich.progress import Task, TaskID
 
     from dpcore.mechanisms.api import Progress as Report
 
@@ -30,13 +30,21 @@ def bar(label: str) -> Iterator[Report]:
             yield remember
             return
         with _bar() as shown:
-            task = shown.add_task(label, total=None)
+            yield _Drawn(remember, shown, shown.add_task(label, total=None))
 
-            def report(done: int, total: int) -> None:
-                remember(done, total)
-                shown.update(task, completed=done, total=total)
 
-            yield report
+class _Drawn:
+    """The progress of an activity that a bar draws; it is called with (done, total)."""
+
+    def __init__(self, activity: heartbeat.Activity, shown: Bar, task: TaskID) -> None:
+        self._activity, self._shown, self._task = activity, shown, task
+
+    def __call__(self, done: int, total: int) -> None:
+        self._activity(done, total)
+        self._shown.update(self._task, completed=done, total=total)
+
+    def stage(self, detail: str) -> None:
+        self._activity.stage(detail)
 
 
 def _bar() -> Bar:

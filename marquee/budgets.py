@@ -10,7 +10,7 @@ from typing import Literal, final
 
 from dpcore.errors import ConfigError
 from dpcore.kernel.sensitivity import Neighbours
-from jobs.budget_facts import epsilon_alone
+from jobs.budget_facts import epsilon_alone, epsilon_spent, not_negative
 from jobs.budget_lines import dataset_line
 from jobs.ledger import DEFAULT_LEDGER, SqlLedger
 from jobs.ledger.connection import shown_ledger
@@ -148,7 +148,8 @@ class Budget:
     def spent(self) -> Amount:
         """What the releases so far have spent; of a partitioned dataset, what a unit has lost at most."""
         record = self.record
-        return _amount(record, record.spent)
+        epsilon = 0.0 if record.currency is None else epsilon_spent(record, record.currency)
+        return Amount(_currency(record), record.spent, epsilon, record.delta)
 
     @property
     def remaining(self) -> Amount:
@@ -156,7 +157,7 @@ class Budget:
         record = self.record
         if record.remaining is None:
             return Amount(None, None, record.epsilon, record.delta)
-        return _amount(record, max(record.remaining, Fraction(0)))
+        return _amount(record, not_negative(record.remaining))
 
     @property
     def history(self) -> list[ChargeRecord]:

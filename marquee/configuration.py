@@ -35,7 +35,7 @@ class Options(TypedDict, total=False):
     ledger: str | os.PathLike[str] | Ledger
     shape: Literal["table", "baskets"]
     item: str | None
-    items: int | None
+    items: int | Mapping[str, Any] | None
     max_rows_per_unit: int | None
     max_items_per_unit: int | None
     clustered: bool
@@ -85,7 +85,7 @@ def request_of(
         "engine": _named(options.get("engine") or source.engine),
         "output": _output(options),
     }
-    return Request(job_of(parse_config(document), Path.cwd(), schema=schema), source.frame)
+    return Request(job_of(parse_config(_with_text_paths(document)), Path.cwd(), schema=schema), source.frame)
 
 
 def _check_known(options: Options) -> None:
@@ -156,6 +156,15 @@ def _workload(workload: WorkloadLike) -> dict[str, Any]:
 def _named(choice: str | Mapping[str, Any]) -> dict[str, Any]:
     """A section that is a name with settings. A name alone has none."""
     return {"name": choice} if isinstance(choice, str) else dict(choice)
+
+
+def _with_text_paths(value: Any) -> Any:
+    """A value of a config with text in place of path objects, at any depth."""
+    if isinstance(value, Mapping):
+        return {key: _with_text_paths(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_with_text_paths(inner) for inner in value]
+    return os.fsdecode(value) if isinstance(value, os.PathLike) else value
 
 
 def _without_none(keys: Mapping[str, Any]) -> dict[str, Any]:

@@ -53,7 +53,8 @@ def release(
     mechanism: Name of the mechanism, or a mapping with its ``name`` and settings. The default is the one that ``plan``
         recommends.
     ledger: A ``Ledger``, a database URL, or the path of a SQLite file; ``marquee.db`` in the working folder by default.
-    shape: ``"table"``, or ``"baskets"`` with ``item``, ``items`` and ``max_items_per_unit``.
+    shape: ``"table"``, or ``"baskets"`` with ``item``, ``items`` and ``max_items_per_unit``. ``items`` is a number,
+        ``{"file": "items.txt"}`` or ``{"discover": {"share": 0.1}}``.
     max_rows_per_unit: Contribution bound of a table, 1 by default.
     clustered: Whether all rows of a unit are in one file (``dataset.clustered_by_unit``).
     engine: Name of the engine, or a mapping with its ``name`` and ``options``. The default is ``"spark"`` for a Spark
@@ -76,7 +77,7 @@ def plan(
     delta: float,
     **options: Unpack[Options],
 ) -> Plan:
-    """What the release of the same arguments would cost and do. Nothing is charged, and no data are read.
+    """What the release of the same arguments would cost and do. Nothing is charged, and no private data are read.
 
     The arguments are those of ``release``.
     """

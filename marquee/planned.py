@@ -59,7 +59,7 @@ class Plan:
     @property
     def answers(self) -> int:
         """Number of queries that the release answers."""
-        return self.job.answered.queries.size
+        return self.job.answered.requested.size
 
     @property
     def predicted_error(self) -> float | None:

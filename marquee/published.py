@@ -80,9 +80,39 @@ class Release:
     def answers(self, as_: Kind = "arrow") -> Any:
         """All answers: ``query``, ``answer``, ``stddev``, ``lower``, ``upper``, and a column for each attribute.
 
+        If the answers are estimates (``clipped_gaussian`` without negations and of one order), ``measured`` is the
+        noisy value of the query itself,
+        ``q_value`` the false discovery rate at which its count is not 0, and ``guaranteed_lower`` and
+        ``guaranteed_upper`` an interval that holds for the query alone.
+
         as_: Kind of the frame: ``"arrow"`` (a table of pyarrow), ``"pandas"`` or ``"polars"``.
         """
         return _frame(self._local.answers, as_)
+
+    def itemsets(self, as_: Kind = "arrow") -> Any:
+        """The frequent itemsets by size and support: ``items``, ``size``, ``count``, ``support``, with intervals.
+
+        as_: Kind of the frame, as for ``answers``.
+
+        All intervals of the release hold together with probability 95 %: lower ends of counts for any data, the other
+        ends if clipping removes at most twice the expected loss plus one standard deviation.
+
+        Raises: ConfigError for a release of another workload.
+        """
+        return _frame(self._local.itemsets, as_)
+
+    def rules(self, as_: Kind = "arrow") -> Any:
+        """The association rules: ``antecedent``, ``consequent``, ``support``, ``confidence``, ``lift``.
+
+        The first have the largest lower bound of lift.
+
+        Each measure has an interval; ``itemsets`` says when all of them hold together.
+
+        as_: Kind of the frame, as for ``answers``.
+
+        Raises: ConfigError for a release of another workload.
+        """
+        return _frame(self._local.rules, as_)
 
     def table(self, *names: str) -> Table:
         """The marginal of some attributes with its margins and intervals, as it was published or from the model.
@@ -111,21 +141,25 @@ class Release:
         return chosen.interval(query, marginal(self._local, chosen.clique))
 
     def sample(self, n: int, where: Mapping[str, Any] | None = None, *, seed: int = 0, as_: Kind = "arrow") -> Any:
-        """Synthetic rows, which cost no budget: drawn from the model, or else chosen among the published ones.
+        """Synthetic rows of a table, which cost no budget: drawn from the model, or else chosen among published ones.
 
         n: Number of rows, at least 0.
         where: For each of some attributes, the value or the list of values that the rows have.
         seed: Public seed. The same arguments give the same rows.
         as_: Kind of the frame, as for ``answers``.
 
-        Raises: ConfigError when the release has no rows, or too few satisfy the condition.
+        Raises: ConfigError for baskets, and when the release has no rows, or too few satisfy the condition.
         """
         if n < 0:
             raise ConfigError(f"n is {n}; want a number of rows >= 0")
         layout = self._local.layout
+        if not isinstance(layout, TableLayout):
+            raise ConfigError(
+                "sample gives rows of tables; want marquee generate rows CONFIG FOLDER --rows N for baskets"
+            )
         where_codes = codes_of(where, layout)
         check_named(self._local, where_codes)
-        if self._local.model is not None and isinstance(layout, TableLayout):
+        if self._local.model is not None:
             return _frame(drawn_rows(self._local.model, n, where_codes, layout, seed), as_)
         rows = self._local.rows
         if rows is None:

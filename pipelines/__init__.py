@@ -8,7 +8,8 @@ A row passes through these modules:
 2. ``source`` finds, checks and opens the files. ``content`` says what identifies their content.
 3. ``engines/`` decides which process reads which rows. Open ``engines/accumulation`` first: it is the step that every
    engine runs on batches of whole units. A task of Spark or Beam begins in ``engines/worker_tasks``.
-4. ``encode`` turns Arrow batches into integer codes, with the array conversions of ``arrow``.
+4. ``encode`` turns Arrow batches into integer codes, with the array conversions of ``arrow``. ``item_names`` has the
+   codes of items with names.
    ``unit_key`` joins several columns of a unit to one, which ``unit_names`` names.
 5. ``contribution`` truncates each unit to the contribution bound, with the keyed hash of ``hashing``.
 6. ``aggregators/`` computes the exact sums, with one aggregator per kind of request.

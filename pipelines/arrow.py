@@ -49,6 +49,19 @@ def texts(values: Sequence[str]) -> pa.Array:
     return pa.Array.from_buffers(pa.large_string(), len(encoded), buffers)
 
 
+def decoded(column: pa.Array) -> pa.Array:
+    """The column without a dictionary, and text as large_string: a short dictionary may stand for over 2 GB of text."""
+    if not pa.types.is_dictionary(column.type):
+        return column.cast(pa.large_string()) if _is_text(column.type) else column
+    if _is_text(column.type.value_type):
+        column = pa.DictionaryArray.from_arrays(column.indices, column.dictionary.cast(pa.large_string()))
+    return column.dictionary_decode()
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_string_view(kind))
+
+
 def without_views(batch: pa.RecordBatch) -> pa.RecordBatch:
     """Turns text of type string_view, which pyarrow can neither take nor look up, into large_string."""
     for place, field in enumerate(batch.schema):

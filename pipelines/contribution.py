@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from dpcore.compiled import compiled
 from dpcore.errors import IntegrityError
+from pipelines.aggregators.item_sums import NamedPairs
 from pipelines.aggregators.protocol import BasketBlock, TableBlock
 from pipelines.arrow import integers, numbers_of
 from pipelines.encode import EncodedRows
@@ -99,6 +100,30 @@ def basket_block(rows: EncodedRows, layout: BasketLayout, salt: bytes) -> Basket
             raise IntegrityError(f"a unit keeps more distinct items than declared; want at most {bound}")
         return _kept_pairs(items, groups, kept)
     return BasketBlock(groups.starts, items if groups.order is None else items[groups.order])
+
+
+def named_block(units: pa.Array, items: NDArray[np.int32], names: pa.Array, bound: int, salt: bytes) -> NamedPairs:
+    """Truncates each basket to at most ``bound`` distinct items, whatever their names. SENSITIVE.
+
+    units, items, names: What ``encode.named_pairs`` returns.
+    bound: Maximum number of distinct items of a unit. The choice depends on units and names, and not on positions.
+    salt: Secret key of the hash, 16 bytes.
+
+    Raises: IntegrityError when a unit of the result is over the bound.
+    """
+    groups = group_by_unit(units)
+    kept = np.ones(items.size, dtype=np.bool_)
+    over = np.flatnonzero(groups.sizes > bound)
+    if over.size:
+        candidates, starts = groups.rows_of(over)
+        words = np.empty((2, candidates.size), dtype=np.uint64)
+        words[0] = unit_words(units.take(integers(candidates)), salt)
+        words[1] = unit_words(names, salt)[items[candidates]]
+        kept[candidates] = _smallest_distinct(hash_words(words, key_of(salt)), starts, bound)
+        if _max_distinct(items[candidates], kept[candidates], starts, len(names)) > bound:
+            raise IntegrityError(f"a unit keeps more distinct items than declared; want at most {bound}")
+    block = _kept_pairs(items, groups, kept) if items.size else BasketBlock(groups.starts, items)
+    return NamedPairs(block.starts, block.items, names)
 
 
 def group_by_unit(units: pa.Array) -> Groups:

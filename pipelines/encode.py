@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,7 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from pipelines.arrow import booleans, numbers_of
+from dpcore.errors import IntegrityError
+from pipelines.arrow import booleans, decoded, integers, numbers_of
 from pipelines.column_codes import encode_column
 from pipelines.layout import BasketLayout, Layout, TableLayout
 from pipelines.schema import Schema
@@ -49,27 +50,71 @@ def encode_batch(batch: pa.RecordBatch, layout: Layout, dropped: pa.Array | None
     dropped: Units whose rows are dropped as well; None for none.
     """
     units = unit_column(batch.column(layout.unit))
-    valid = units.is_valid() if units.null_count else None
-    if dropped is not None and len(dropped):
-        if len(dropped) > len(units):  # A lookup makes a table of all its values, which is smaller the other way round.
-            dropped = dropped.filter(pc.is_in(dropped, value_set=pc.unique(units)))
-        retained = pc.invert(pc.is_in(units, value_set=dropped))
-        valid = retained if valid is None else pc.and_(valid, retained)
+    valid = _valid_units(units, dropped)
     if isinstance(layout, BasketLayout):
-        inside = items_inside(batch.column(layout.item), layout.items)
-        if inside is not None:
-            valid = inside if valid is None else pc.and_(valid, inside)
+        return _encoded_pairs(units, batch.column(layout.item), layout, valid)
     if valid is not None:
         batch, units = batch.filter(valid), units.filter(valid)
-    if isinstance(layout, BasketLayout):
-        return EncodedRows(units, numbers_of(batch.column(layout.item)).astype(np.int32, copy=False)[None, :])
     return EncodedRows(units, encode_table(batch, layout.schema))
+
+
+def _valid_units(units: pa.Array, dropped: pa.Array | None) -> pa.Array | None:
+    """Which rows have a unit that is not dropped; None if all have."""
+    valid = units.is_valid() if units.null_count else None
+    if dropped is None or not len(dropped):
+        return valid
+    if len(dropped) > len(units):  # A lookup makes a table of all its values, which is smaller the other way round.
+        dropped = dropped.filter(pc.is_in(dropped, value_set=pc.unique(units)))
+    retained = pc.invert(pc.is_in(units, value_set=dropped))
+    return retained if valid is None else pc.and_(valid, retained)
+
+
+def named_pairs(
+    batches: Iterable[pa.RecordBatch], layout: BasketLayout, dropped: pa.Array | None = None
+) -> tuple[pa.Array, NDArray[np.int32], pa.Array]:
+    """The pairs with a unit and an item, whatever the items are. SENSITIVE.
+
+    batches: Rows with the layout's columns.
+    layout: The public layout.
+    dropped: Units whose rows are dropped as well; None for none.
+
+    Returns: The unit of each pair, as in ``EncodedRows``; the position of each pair's item among the names, int32
+        [pairs]; and the names, distinct, Arrow large_string. Integers are named by their decimals.
+    """
+    units, items = [], []
+    for batch in batches:
+        unit, item = unit_column(batch.column(layout.unit)), batch.column(layout.item)
+        valid = _valid_units(unit, dropped)
+        item = decoded(item)
+        present = item.is_valid() if valid is None else pc.and_(valid, item.is_valid())
+        units.append(unit.filter(present))
+        encoded = item.filter(present).dictionary_encode()
+        # Files may differ in the width of their integers.
+        items.append(pa.DictionaryArray.from_arrays(encoded.indices, encoded.dictionary.cast(pa.large_string())))
+    if not units:
+        return pa.nulls(0, pa.int64()), np.empty(0, dtype=np.int32), pa.nulls(0, pa.large_string())
+    unified = pa.chunked_array(items).unify_dictionaries()
+    names = unified.chunk(0).dictionary
+    positions = [numbers_of(chunk.indices) for chunk in unified.chunks]
+    return pa.concat_arrays(units), np.concatenate(positions).astype(np.int32, copy=False), names
+
+
+def _encoded_pairs(units: pa.Array, items: pa.Array, layout: BasketLayout, valid: pa.Array | None) -> EncodedRows:
+    """The pairs with a valid item, and with a valid unit if ``valid`` says so."""
+    if layout.any_items and layout.names is None:
+        raise IntegrityError("the items are still to be discovered; want sums of named items")
+    codes = items if layout.names is None else integers(layout.names.codes_of(items))
+    inside = items_inside(codes, layout.items)
+    if inside is not None:
+        valid = inside if valid is None else pc.and_(valid, inside)
+    if valid is not None:
+        codes, units = codes.filter(valid), units.filter(valid)
+    return EncodedRows(units, numbers_of(codes).astype(np.int32, copy=False)[None, :])
 
 
 def unit_column(column: pa.Array) -> pa.Array:
     """Converts units from the type in the file to int64, uint64 or large_string."""
-    if pa.types.is_dictionary(column.type):
-        column = column.dictionary_decode()
+    column = decoded(column)
     if pa.types.is_integer(column.type):
         return column if pa.types.is_uint64(column.type) else column.cast(pa.int64())
     return column.cast(pa.large_string())

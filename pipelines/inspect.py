@@ -12,12 +12,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from pipelines.arrow import nulls_of
 from pipelines.attributes import Attribute
 from pipelines.column_codes import NOT_FINITE, NULL, UNKNOWN, marked_codes, numbers
 from pipelines.contribution import units_over_bound
-from pipelines.encode import EncodedRows, encode_batch, items_inside, unit_column
+from pipelines.encode import EncodedRows, encode_batch, items_inside, named_pairs, unit_column
 from pipelines.engines.failures import without_values
 from pipelines.engines.local import LocalEngine
+from pipelines.item_names import UNKNOWN as UNKNOWN_ITEM
 from pipelines.layout import BasketLayout, Layout
 from pipelines.partition_rows import counted_rows, units_left_out
 from pipelines.source import AnySource
@@ -53,7 +55,8 @@ class Findings:
     units: Units with at least one valid row. With ``clustered_by_unit``, a unit counts once per file that contains it.
     null_units: Rows without a unit, which are dropped.
     null_items: Pairs without an item, which are dropped; 0 for tables.
-    items_out_of_range: Pairs whose item is not in 0 .. items - 1, which are dropped; 0 for tables.
+    items_out_of_range: Pairs whose item is not in 0 .. items - 1 or, with names, not listed, which are dropped; 0 for
+        tables.
     units_over_bound: Units that are truncated to the contribution bound.
     units_in_many_files: Units that contradict ``clustered_by_unit`` and are dropped; 0 without this claim.
     columns: One entry per attribute of a table, in the order of the schema.
@@ -134,23 +137,39 @@ def _counts(batches: Iterable[pa.RecordBatch], layout: Layout) -> NDArray[np.int
     parts, batches = [], list(batches)
     counts[6] = units_left_out(batches, layout)
     for batch in counted_rows(batches, layout):
-        parts.append(encode_batch(batch, layout))
+        if not _is_unnamed(layout):
+            parts.append(encode_batch(batch, layout))
         counts[0] += batch.num_rows
         counts[2] += unit_column(batch.column(layout.unit)).null_count
         if isinstance(layout, BasketLayout):
-            counts[3:5] += _item_counts(batch.column(layout.item), layout.items)
+            counts[3:5] += _item_counts(batch.column(layout.item), layout)
         for axis, attribute in enumerate(_attributes(layout)):
             counts[_FIGURES + 4 * axis : _FIGURES + 4 * axis + 4] += _column_counts(
                 batch.column(attribute.column), attribute
             )
+    if isinstance(layout, BasketLayout) and _is_unnamed(layout):
+        units, items, _ = named_pairs(counted_rows(batches, layout), layout)
+        parts.append(EncodedRows(units, items[None, :]))
     counts[1], counts[5] = units_over_bound(EncodedRows.join(parts, layout), layout)
     return counts
 
 
-def _item_counts(items: pa.Array, count: int) -> tuple[int, int]:
-    inside = items_inside(items, count)
-    valid = len(items) if inside is None else pc.sum(inside).as_py()
-    return items.null_count, len(items) - items.null_count - valid
+def _is_unnamed(layout: Layout) -> bool:
+    """Whether the items of baskets are still to be discovered: any item counts."""
+    return isinstance(layout, BasketLayout) and layout.any_items and layout.names is None
+
+
+def _item_counts(items: pa.Array, layout: BasketLayout) -> tuple[int, int]:
+    """Pairs without an item, and pairs with an item that is not one of the layout's."""
+    if _is_unnamed(layout):
+        valid = len(items) - int(np.count_nonzero(nulls_of(items)))
+    elif layout.names is not None:
+        valid = int(np.count_nonzero(layout.names.codes_of(items) != UNKNOWN_ITEM))
+    else:
+        inside = items_inside(items, layout.items)
+        valid = len(items) if inside is None else pc.sum(inside).as_py() or 0
+    nulls = int(np.count_nonzero(nulls_of(items)))
+    return nulls, len(items) - nulls - valid
 
 
 def _column_counts(column: pa.Array, attribute: Attribute) -> tuple[int, int, int, int]:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from dpcore.domain import BinaryView
 from dpcore.errors import ConfigError
 from dpcore.exact_statistics import Contribution, Shape
+from pipelines.item_names import ItemNames
 from pipelines.partition import Partition
 from pipelines.row_filter import ALL_ROWS, RowFilter
 from pipelines.schema import Schema
 
-_MAX_ITEMS = 2**31 - 1
+LARGEST_ITEMS: Final = 1 << 26
+"""Maximum number of items: 67 million, because the driver keeps some 160 bytes of each."""
 
 
 @dataclass(frozen=True)
@@ -98,8 +101,8 @@ class BasketLayout:
     """(unit, item) pairs. The record of a unit is its set of items.
 
     unit: Column that names the privacy unit: the person or thing whose presence is protected.
-    item: Column of item ids.
-    items: Number of item ids, which are 0 .. items - 1.
+    item: Column of item ids or, with ``names``, of names.
+    items: Number of items, whose codes are 0 .. items - 1.
     max_items_per_unit: Contribution bound, at least 1. A unit with more distinct items keeps this many, chosen by a
         keyed hash. None means ``items``.
     clustered_by_unit: Whether all pairs of a unit are claimed to be in one file. Units with pairs in several files are
@@ -108,9 +111,12 @@ class BasketLayout:
     partition: The partitions that the release is about; None for the whole dataset.
     unit_parts: Columns that name the unit together, in the order of their names; ``unit`` is then the name of the
         combined column, which no file holds. By default ``unit`` is a column of the files.
+    names: The name of each item, in the order of the codes; None if the column holds the codes themselves.
+    any_items: Whether a unit's bound holds for all items that occur, of any name, because the names are to be, or were,
+        discovered. Only sums of named items can be counted before the names are known. It needs ``max_items_per_unit``.
 
-    Raises: ConfigError when a number is out of range, unit and item or partition are the same column, or the names of
-        the unit's columns contradict each other.
+    Raises: ConfigError when a number is out of range, there is not one name for each item, unit and item or partition
+        are the same column, or the names of the unit's columns contradict each other.
     """
 
     unit: str
@@ -121,13 +127,22 @@ class BasketLayout:
     where: RowFilter = ALL_ROWS
     partition: Partition | None = None
     unit_parts: tuple[str, ...] = ()
+    names: ItemNames | None = None
+    any_items: bool = False
 
     def __post_init__(self) -> None:
         _check_unit(self)
-        if not 1 <= self.items <= _MAX_ITEMS:
-            raise ConfigError(f"items is {self.items}; want 1 .. {_MAX_ITEMS}")
+        if not 1 <= self.items <= LARGEST_ITEMS:
+            raise ConfigError(
+                f"items is {self.items:,}; want 1 .. {LARGEST_ITEMS:,}, because the driver keeps some numbers of each "
+                "item: number the items that can occur from 0, or list those that matter in items: {file: items.csv}"
+            )
+        if self.names is not None and self.names.size != self.items:
+            raise ConfigError(f"items is {self.items} for {self.names.size} names; want as many")
         if self.max_items_per_unit is not None and self.max_items_per_unit < 1:
             raise ConfigError(f"max_items_per_unit is {self.max_items_per_unit}; want >= 1")
+        if self.any_items and self.max_items_per_unit is None:
+            raise ConfigError("items are to be discovered without max_items_per_unit; want a bound, such as 50")
         if self.item in self.unit_columns:
             raise ConfigError(f"unit and item are both column {self.item!r}; want two different columns")
 
@@ -164,7 +179,8 @@ class BasketLayout:
     @property
     def contribution(self) -> Contribution:
         """What one unit may contribute."""
-        bound = self.items if self.max_items_per_unit is None else min(self.max_items_per_unit, self.items)
+        bound = self.items if self.max_items_per_unit is None else self.max_items_per_unit
+        bound = bound if self.any_items else min(bound, self.items)
         return Contribution(Shape.BASKETS, bound)
 
     @property

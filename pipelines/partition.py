@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from dpcore.errors import ConfigError
-from pipelines.arrow import integers, numbers_of, texts
+from pipelines.arrow import decoded, integers, numbers_of, texts
 from pipelines.attributes import Kind
 from pipelines.column_codes import numbers
 from pipelines.row_filter import is_date
@@ -113,8 +113,7 @@ class Partition:
     def keys(self, column: pa.Array) -> pa.Array:
         """The partition of each row, int64 or large_binary [rows]; null where there is none. SENSITIVE."""
         if self.values is Values.TEXT:
-            if pa.types.is_dictionary(column.type):
-                column = column.dictionary_decode()
+            column = decoded(column)
             # Text is compared as bytes, because text that is not valid UTF-8 has no Python string.
             return column.cast(pa.large_string()).view(pa.large_binary())
         values, null = numbers(column, Kind.DATE if self.values is Values.DATE else Kind.INTEGER)

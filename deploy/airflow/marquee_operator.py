@@ -81,12 +81,15 @@ class MarqueeReleaseOperator(BaseOperator):
         self.folder = folder
         self.seconds_to_stop = seconds_to_stop
         self._program: subprocess.Popen[str] | None = None
+        self._is_killed = False
 
     def execute(self, context: Any) -> dict[str, str]:
         """Runs the release, copies what it prints to the task's log, and returns its id and path."""
         facts: dict[str, str] = {}
         with self._start(self.arguments()) as program:
             self._program = program
+            if self._is_killed:  # While the program started, when ``on_kill`` did not see it yet.
+                self.on_kill()
             for line in program.stdout or ():
                 self.log.info("%s", line.rstrip())
                 if match := PUBLISHED.fullmatch(line.rstrip()) or RELEASE.fullmatch(line.rstrip()):
@@ -101,6 +104,7 @@ class MarqueeReleaseOperator(BaseOperator):
 
     def on_kill(self) -> None:
         """Ends the program, and what it has started, when the task is marked or cleared or its time is up."""
+        self._is_killed = True
         program = self._program
         if program is None or program.poll() is not None:
             return

@@ -44,7 +44,8 @@ class IndependentModel:
         groups = self.view.group_of_column()
         if isinstance(queries, Parities):
             return self.total * _parity_probabilities(queries.columns, self.probabilities, groups)
-        return self.total * _conjunction_probabilities(queries.columns, queries.negated, self.probabilities, groups)
+        literals = queries.columns, queries.negated, queries.orders
+        return self.total * _conjunction_probabilities(*literals, self.probabilities, groups)
 
     def sample(self, units: int, generator: np.random.Generator) -> SyntheticRows:
         """Independent rows of a table, or independent baskets; see ``Model``."""
@@ -100,21 +101,24 @@ def to_simplex(values: NDArray[np.float64]) -> NDArray[np.float64]:
 def _conjunction_probabilities(
     columns: NDArray[np.int32],
     negated: NDArray[np.bool_],
+    orders: NDArray[np.int64],
     probabilities: NDArray[np.float64],
     groups: NDArray[np.int32],
 ) -> NDArray[np.float64]:
     """The probability of each conjunction, for independent groups that are one-hot or a single column.
+
+    orders: int64 [m], how many literals of each row count; the others repeat the last of these.
 
     Within a group, exactly one positive literal has the probability of its column. Without a positive literal, the
     probability is 1 minus that of the negated columns. Two positive literals contradict each other.
     """
     result = np.ones(columns.shape[0])
     for row in range(columns.shape[0]):
-        for first in range(columns.shape[1]):
+        for first in range(orders[row]):
             group = groups[columns[row, first]]
             positive_literals, negated_probability, seen = 0, 0.0, False
             positive_probability = 0.0
-            for second in range(columns.shape[1]):
+            for second in range(orders[row]):
                 if groups[columns[row, second]] != group:
                     continue
                 seen = seen or second < first

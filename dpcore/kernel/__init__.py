@@ -4,6 +4,9 @@ Open ``private_statistics`` first: its verbs (measure, measure_rows, measure_err
 only calls through which a mechanism learns anything about the data. Each verb checks its arguments, charges the filter,
 reads the exact answers, draws, and stores the answer in the journal, in this order.
 
+``private_items`` has the one verb that comes before a mechanism: it discovers names of items, in the same order of
+steps; ``item_threshold`` has its proof.
+
 * Accounting: ``budget`` (privacy amounts and the filter that bounds their sum), ``privacy_terms`` (the cost of each
   call, from public facts), ``scales`` (from a cost to a noise scale), ``conversion`` (to epsilon and delta),
   ``gaussian_dp`` (Gaussian DP of selections and draws), ``events`` (calls that a plan fixes in advance), ``ports`` (the

@@ -10,7 +10,6 @@ import math
 from collections.abc import Callable
 from fractions import Fraction
 
-from scipy.optimize import minimize_scalar
 from scipy.special import erfcx, ndtr
 
 from dpcore.kernel.budget import Budget, Currency
@@ -158,6 +157,8 @@ def _largest(holds: Callable[[float], bool], guess: float) -> float:
 
 def _minimum_over_alpha(bound: Callable[[float], float]) -> float:
     """Minimum over alpha > 1, searched in x with alpha = 1 + exp(x); the bounds are unimodal in x."""
+    from scipy.optimize import minimize_scalar  # Slow to import, and most plans do not need it.
+
     minimum = minimize_scalar(
         lambda x: bound(1 + math.exp(x)), bounds=(-12.0, 25.0), method="bounded", options={"xatol": 1e-9}
     )

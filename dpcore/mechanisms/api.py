@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container
 from dataclasses import dataclass
-from typing import ClassVar, Final, Literal, Protocol
+from typing import ClassVar, Final, Literal, Protocol, runtime_checkable
 
 from numpy.random import Generator
 
 from dpcore.errors import ConfigError
 from dpcore.estimation.graphical.confidence.bounds import Round
+from dpcore.estimation.itemsets.supports import FrequentItemsets
 from dpcore.estimation.model import Model
+from dpcore.estimation.public_table import PublicTable
 from dpcore.kernel.budget import Currency
 from dpcore.kernel.events import Event
 from dpcore.kernel.privacy_terms import PrivacyTerms
@@ -24,6 +26,18 @@ Progress = Callable[[int, int], None]  # Called with the number of steps done, a
 
 def silent(done: int, total: int) -> None:
     """Reports nothing."""
+
+
+def tell_stage(progress: Progress, stage: str) -> None:
+    """Names the stage that a run has come to, if the progress has a method ``stage`` to show it.
+
+    progress: The progress of the run.
+    stage: Name of the stage, and after a colon how far it is. It is public: it follows from the plan and from released
+        values.
+    """
+    show: Callable[[str], None] | None = getattr(progress, "stage", None)
+    if show is not None:
+        show(stage)
 
 
 @dataclass(frozen=True)
@@ -55,6 +69,10 @@ class Plan:
     predicted_error: Expected absolute error of an answer from the noise alone, in counts, as the mean over all answers;
         None where only a worst-case bound is known.
     notes: Sentences for the analyst.
+    cpu_seconds: Predicted CPU seconds of the run on one core of a current server, without reading the data and without
+        synthetic rows: within a factor of 2 in most cases (``dpcore/decisions/work.md``). What depends on the data is
+        taken at its middle: how many rounds are made, and how many steps a fit takes. None where there is no
+        prediction.
     events: Every kernel call, if the kind, size and number of all calls are fixed in advance, so that a numerical bound
         may hold. Empty if answers decide what is charged later.
     """
@@ -65,6 +83,7 @@ class Plan:
     predicted_error: float | None
     notes: tuple[str, ...] = ()
     events: tuple[Event, ...] = ()
+    cpu_seconds: float | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,6 +99,8 @@ class Release:
     horizon: The largest number of rounds that the run could have made, which was fixed before the run; None if
         ``rounds`` are all rounds.
     batch: First index and end of the measurements that were chosen together; None if there are none.
+    itemsets: The frequent itemsets and their rules, if the workload asks for them; ``workload`` then holds the itemsets
+        that were found.
 
     A release of a graphical model with ``rounds`` or a ``batch`` bounds the error of every marginal, whether the
     workload has it or not:
@@ -100,9 +121,10 @@ class Release:
     rounds: tuple[Round, ...] = ()
     horizon: int | None = None
     batch: tuple[int, int] | None = None
+    itemsets: FrequentItemsets | None = None
 
 
-QueryKind = Literal["marginals", "products", "conjunctions", "positive conjunctions", "parities"]
+QueryKind = Literal["marginals", "products", "conjunctions", "parities", "itemsets"]
 DataShape = Literal["table", "baskets"]
 ANY_QUERIES: Final[tuple[QueryKind, ...]] = ("marginals", "products", "conjunctions", "parities")
 
@@ -112,7 +134,7 @@ class Traits:
     """Facts about a mechanism that configs, plans and documents need; a class attribute of the mechanism.
 
     name: The mechanism's name in a config.
-    answers: Kinds of queries that it accepts. "positive conjunctions" are those without negated literals.
+    answers: Kinds of queries that it accepts.
     shapes: Shapes of data that it accepts.
     rows: Whether a release has a model, and therefore synthetic rows.
     mostly_gaussian: Whether most of its budget pays for Gaussian noise, so that Gaussian DP gives less noise than zCDP.
@@ -168,3 +190,15 @@ class Mechanism(Protocol):
     def run(
         self, private: PrivateStatistics, workload: Workload, *, generator: Generator, progress: Progress = silent
     ) -> Release: ...
+
+
+@runtime_checkable
+class TakesPublic(Protocol):
+    """A mechanism that takes a public table for prior knowledge.
+
+    The table is fixed before the data are read, and equal for neighbouring datasets: it enters public estimates alone.
+    """
+
+    def with_public(self, table: PublicTable) -> Mechanism:
+        """The same mechanism with a public table of the domain of its workloads."""
+        ...

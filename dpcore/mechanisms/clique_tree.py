@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import ClassVar, Final, Literal, final
 
@@ -12,10 +12,13 @@ from numpy.random import Generator
 
 from dpcore.errors import ConfigError
 from dpcore.estimation.graphical.fitting.fit import FitSettings, GraphicalFit, fit_model
+from dpcore.estimation.graphical.fitting.work import WorkMeter
+from dpcore.estimation.public_table import PublicTable
 from dpcore.kernel.privacy_terms import PrivacyTerms
 from dpcore.kernel.private_statistics import PrivateStatistics
 from dpcore.measurement import Measurement
 from dpcore.mechanisms.api import Plan, Progress, Release, Step, Traits, silent
+from dpcore.mechanisms.shared.bounded_work import DEFAULT_MAX_WORK, BoundedWork, check_max_work
 from dpcore.mechanisms.shared.marginal_selection import Design, expected_l1_error, noisy_errors, select_marginals
 from dpcore.mechanisms.shared.pgm_common import (
     CELLS_IN_MB,
@@ -26,10 +29,22 @@ from dpcore.mechanisms.shared.pgm_common import (
     table_marginals,
     uniform_note,
 )
+from dpcore.mechanisms.shared.predicted_seconds import (
+    FROM_NOTHING,
+    FitShape,
+    answer_seconds,
+    choice_seconds,
+    limit_notes,
+    run_seconds,
+    small_tree,
+)
+from dpcore.mechanisms.shared.public_model import Comparison, is_accepted, public_model
 from dpcore.uncertainty import of_model
 from dpcore.workload import Workload
 
-_TICKS: Final = 1000  # Progress is reported in thousandths.
+_CHOSEN: Final = 0.9  # Of the progress, per share of the budget that is spent before the batch.
+_FITTED: Final = 0.9  # Of the progress, if the last fit comes to its limit.
+_FIT: Final = 0.25  # Part of the remaining work that a fit of one-way marginals may take.
 
 
 @dataclass(frozen=True)
@@ -45,6 +60,8 @@ class CliqueTreeConstants:
     max_start_share: Maximum share of both measurements of the one-way marginals together.
     errors_share: Share of the noisy errors; pairs and triples get half of it each where both are requested.
     prior_scale: Scale of the prior that draws a fit towards independent attributes, as in ``FitSettings``.
+    public_part: Part of the largest model that the model of a public table may take.
+    comparison: How that model is compared with the private data.
     """
 
     start_share: float = 0.06
@@ -52,6 +69,8 @@ class CliqueTreeConstants:
     max_start_share: float = 0.4
     errors_share: float = 0.1
     prior_scale: float = 5.0
+    public_part: float = 0.5
+    comparison: Comparison = field(default=Comparison())
 
 
 @final
@@ -69,8 +88,16 @@ class CliqueTree:
     order: Maximum number of attributes of a candidate, 2 or 3; the candidates are the subsets of the workload's
         cliques. With 3, errors of triples are requested if their noise is below 5 % of the number of rows, and errors
         of pairs if it is below 30 %.
+    max_work: Limit of the work of a run, in units of 2^30 cells that are read; a unit takes about a second. Fits stop
+        there, perhaps further from their optimum.
 
-    Guarantee: the budget's, by adaptive composition of the kernel's measurements.
+    With a public table (``with_public``), a model of its rows is compared with the private pairs, by noisy errors of
+    both. If it is closer than independent attributes, it takes their place: noisy errors tell where it is wrong, and
+    the model keeps to it where nothing was measured. How far measured marginals are drawn towards it is learnt from
+    them.
+
+    Guarantee: the budget's, by adaptive composition of the kernel's measurements. A public table is fixed: it is the
+    same for neighbouring datasets.
 
     Source: this project. The outline (noisy errors of all candidates, then a closed-form split of the budget) is that
     of SWIFT in dpsynth; ``choose_cliques`` has the selection and the split.
@@ -88,12 +115,20 @@ class CliqueTree:
 
     max_model_mb: float = 8.0
     order: Literal[2, 3] = 3
+    max_work: float = DEFAULT_MAX_WORK
+    public: PublicTable | None = field(default=None, init=False, repr=False)
     constants: CliqueTreeConstants = field(default=CliqueTreeConstants(), init=False, repr=False)
 
     retired: ClassVar[Mapping[str, str]] = dict.fromkeys(
         ("start_share", "start_error", "most_start_share", "errors_share", "strength"),
         "it is a constant now; leave it out",
     )
+
+    def with_public(self, table: PublicTable) -> CliqueTree:
+        """The same mechanism with a public table of the domain of its workloads."""
+        mechanism = replace(self)
+        object.__setattr__(mechanism, "public", table)
+        return mechanism
 
     def plan(self, terms: PrivacyTerms, workload: Workload) -> Plan:
         design = self._design(workload)
@@ -102,10 +137,24 @@ class CliqueTree:
         max_stddev = max(stddev_of(terms, design.marginal(clique), share) for clique, share in shares)
         start = Step("measure one-way marginals", start_share, len(design.one_way), max_stddev)
         errors = Step("measure errors of pairs and triples", errors_share, self.order - 1)
-        rest = Step("measure the selected cliques", 1 - start_share - errors_share, 1)
         memory = 40 * design.cells + int(COPIES * 8 * self.max_model_mb * CELLS_IN_MB)
         notes = ("the noisy errors decide how many cliques are measured", *uniform_note(design.queries))
-        return Plan((start, errors, rest), 0, memory, None, notes)
+        seconds, limited = self._predicted(design, workload)
+        notes += limited
+        if self.public is None:
+            rest = Step("measure the selected cliques", 1 - start_share - errors_share, 1)
+            return Plan((start, errors, rest), 0, memory, None, notes, cpu_seconds=seconds)
+        compare_share = 2 * self.constants.comparison.max_share
+        compare = Step("compare with the public table, at most", compare_share, 2)
+        rest = Step("measure the selected cliques", 1 - start_share - errors_share - compare_share, 1)
+        note = (
+            f"a public table of {self.public.rows:,} rows is prior knowledge, as far as a noisy comparison of pairs "
+            "says that it is right"
+        )
+        memory += self.public.codes.nbytes + int(
+            COPIES * 8 * self.constants.public_part * self.max_model_mb * CELLS_IN_MB
+        )
+        return Plan((start, compare, errors, rest), 0, memory, None, (note, *notes), cpu_seconds=seconds)
 
     def run(
         self, private: PrivateStatistics, workload: Workload, *, generator: Generator, progress: Progress = silent
@@ -113,24 +162,53 @@ class CliqueTree:
         self.plan(private.terms, workload)
         design = self._design(workload)
         private.expect(design.queries.only([*design.one_way, *design.candidates]))
-        measured, fit = self._measure_one_way(private, design)
+        work = BoundedWork(self.max_work, progress)
+        public = self._public_model(design, work)
+        meter = work.enter("one-way marginals")
+        measured, fit = self._measure_one_way(private, design, meter)
+        if public is not None:
+            informed = self._fit(private.terms, design, measured, meter.part(_FIT), public)  # ESTIMATE
+            models, comparison = (informed, fit), self.constants.comparison
+            if is_accepted(private, design, measured, models, public, self.max_model_mb, comparison):  # MEASURE
+                fit = informed
+            else:
+                public = None
+        work.enter("choice of a batch of marginals")
         errors = noisy_errors(private, design, fit, Fraction(self.constants.errors_share))  # MEASURE
-        progress(_ticks_spent(private), _TICKS)
+        work.report(_CHOSEN * (1 - float(private.remaining_share)))
         budget = private.remaining_share
-        selected = select_marginals(private.terms, design, measured, fit, errors, budget, self.max_model_mb)  # SELECT
+        nodes = () if public is None else public.tree.nodes
+        terms, max_mb = private.terms, self.max_model_mb
+        selected = select_marginals(terms, design, measured, fit, errors, budget, max_mb, nodes)  # SELECT
         measured += [private.measure(queries, share) for queries, share in selected]  # MEASURE
-        model = self._fit(private.terms, design, measured, final=True).model  # ESTIMATE
-        progress(_TICKS, _TICKS)
-        return Release(workload, of_model(model.answer(workload.queries)), model, tuple(measured))
+        meter = work.enter(f"fit of {len(selected):,} marginals", until=_FITTED)
+        model = self._fit(private.terms, design, measured, meter, public, final=True).model  # ESTIMATE
+        work.enter("answers")
+        release = Release(workload, of_model(model.answer(workload.queries)), model, tuple(measured))
+        work.report(1.0)
+        return release
 
-    def _measure_one_way(self, private: PrivateStatistics, design: Design) -> tuple[list[Measurement], GraphicalFit]:
+    def _predicted(self, design: Design, workload: Workload) -> tuple[float, tuple[str, ...]]:
+        """CPU seconds of a run, and notes about its limit."""
+        candidates, queries, max_cells = design.candidates, design.queries, self.max_model_mb * CELLS_IN_MB
+        tree = small_tree(queries.domain, queries.cliques, max_cells)
+        cells = max_cells if tree is None else tree.cells
+        shape = FitShape.of_selection(queries.domain, candidates or design.one_way, cells)
+        fits = shape.reads(FROM_NOTHING)
+        other = shape.setup_seconds + choice_seconds(len(candidates), len(design.one_way), design.cells)
+        other += answer_seconds(len(queries.cliques), workload.queries.size, cells)
+        return run_seconds(fits, other, self.max_work), limit_notes(fits, other, self.max_work)
+
+    def _measure_one_way(
+        self, private: PrivateStatistics, design: Design, meter: WorkMeter
+    ) -> tuple[list[Measurement], GraphicalFit]:
         """Measures the one-way marginals, and measures them again if their expected errors are large.
 
         The noise falls with the square root of the share, so the second share grows with the square of the error.
         """
         first_share = Fraction(self.constants.start_share)
         measured = _measure_each_one_way(private, design, first_share)  # MEASURE
-        fit = self._fit(private.terms, design, measured)  # ESTIMATE
+        fit = self._fit(private.terms, design, measured, meter.part(_FIT))  # ESTIMATE
         errors = [
             expected_l1_error(fit, clique, measurement.stddev)
             for clique, measurement in zip(design.one_way, measured, strict=True)
@@ -140,21 +218,39 @@ class CliqueTree:
         second_share = min(Fraction(self.constants.max_start_share), target_share) - first_share
         if second_share > 0:
             measured += _measure_each_one_way(private, design, second_share)  # MEASURE
-            fit = self._fit(private.terms, design, measured)  # ESTIMATE
+            fit = self._fit(private.terms, design, measured, meter.part(_FIT))  # ESTIMATE
         return measured, fit
 
+    def _public_model(self, design: Design, work: BoundedWork) -> GraphicalFit | None:
+        if self.public is None:
+            return None
+        meter = work.enter("model of the public table")
+        return public_model(design, self.public, self.constants.public_part * self.max_model_mb, meter.part(_FIT))
+
     def _fit(
-        self, terms: PrivacyTerms, design: Design, measured: Sequence[Measurement], final: bool = False
+        self,
+        terms: PrivacyTerms,
+        design: Design,
+        measured: Sequence[Measurement],
+        meter: WorkMeter,
+        public: GraphicalFit | None = None,
+        final: bool = False,
     ) -> GraphicalFit:
-        """Fits the model: roughly before the selection, more precisely at the end."""
+        """Fits the model: roughly before the selection, more precisely at the end.
+
+        public: The model of the public table, if it takes the place of independent attributes. How far the measured
+            marginals lie from it is then learnt.
+        """
         tolerance, iterations = (1e-3, 1000) if final else (1e-2, 300)
-        settings = FitSettings(self.constants.prior_scale, tolerance, iterations)
+        prior_scale = self.constants.prior_scale if public is None else None
+        settings = FitSettings(prior_scale, tolerance, iterations)
         domain = design.queries.domain
-        return fit_model(domain, measured, rows_of(terms, domain, measured), settings)
+        return fit_model(domain, measured, rows_of(terms, domain, measured), settings, meter=meter, public=public)
 
     def _design(self, workload: Workload) -> Design:
         """The one-way marginals and the candidates, from public facts alone. Raises ConfigError for bad settings."""
         check_model_size(self.max_model_mb)
+        check_max_work(self.max_work)
         if self.order not in (2, 3):
             raise ConfigError(f"mechanism.order is {self.order}; want 2 or 3")
         return Design(table_marginals(workload, "clique_tree"), workload, self.order)
@@ -162,7 +258,3 @@ class CliqueTree:
 
 def _measure_each_one_way(private: PrivateStatistics, design: Design, share: Fraction) -> list[Measurement]:
     return [private.measure(design.marginal(clique), part) for clique, part in design.one_way_shares(share)]
-
-
-def _ticks_spent(private: PrivateStatistics) -> int:
-    return int((_TICKS - 1) * (1 - private.remaining_share))

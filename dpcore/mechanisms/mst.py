@@ -13,12 +13,14 @@ from numpy.random import Generator
 
 from dpcore.domain import Clique, Domain
 from dpcore.estimation.graphical.fitting.fit import GraphicalFit, fit_model
+from dpcore.estimation.graphical.fitting.work import WorkMeter
 from dpcore.kernel.events import Event
 from dpcore.kernel.privacy_terms import PrivacyTerms
 from dpcore.kernel.private_statistics import PrivateStatistics
 from dpcore.kernel.scores import L1Error
 from dpcore.measurement import Measurement
 from dpcore.mechanisms.api import Plan, Progress, Release, Step, Traits, silent
+from dpcore.mechanisms.shared.bounded_work import DEFAULT_MAX_WORK, BoundedWork, check_max_work
 from dpcore.mechanisms.shared.pgm_common import (
     CELLS_IN_MB,
     COPIES,
@@ -29,11 +31,19 @@ from dpcore.mechanisms.shared.pgm_common import (
     table_marginals,
     uniform_note,
 )
+from dpcore.mechanisms.shared.predicted_seconds import (
+    ROUGH,
+    FitShape,
+    answer_seconds,
+    limit_notes,
+    run_seconds,
+)
 from dpcore.queries import Marginals
 from dpcore.uncertainty import of_model
 from dpcore.workload import Workload
 
 _MAX_CANDIDATE_CELLS: Final = 1 << 26  # Cells of all candidate pairs together.
+_FIT: Final = 0.25  # Part of the remaining work that the fit of the one-way marginals may take.
 
 
 @dataclass(frozen=True)
@@ -64,6 +74,8 @@ class Mst:
     max_model_mb: Maximum size of the model's junction tree, in MiB. A pair is a candidate only if it has at most
         1 / (d - 1) of that many cells, where d is the number of attributes; the tree may therefore become a forest. The
         default is MAX-SIZE of McKenna's thesis, as for AIM.
+    max_work: Limit of the work of a run, in units of 2^30 cells that are read; a unit takes about a second. Fits stop
+        there, perhaps further from their optimum.
 
     Guarantee: the budget's, by adaptive composition of the kernel's selections and measurements.
 
@@ -82,6 +94,7 @@ class Mst:
     )
 
     max_model_mb: float = 80.0
+    max_work: float = DEFAULT_MAX_WORK
     constants: MstConstants = field(default=MstConstants(), init=False, repr=False)
 
     retired: ClassVar[Mapping[str, str]] = dict.fromkeys(
@@ -97,8 +110,11 @@ class Mst:
             steps.append(design.measure.measure_step("measure pairs", terms))
         candidate_cells = sum(map(design.queries.domain.size, design.pairs))
         memory = 32 * candidate_cells + COPIES * 8 * design.max_model_cells
+        fits, other = self._predicted(design, workload)
+        seconds = run_seconds(fits, other, self.max_work)
         notes = ("all pairs count equally, whatever the weights of the workload", *design.notes)
-        return Plan(tuple(steps), design.select.calls, memory, None, notes, design.events(terms))
+        notes = (*notes, *limit_notes(fits, other, self.max_work))
+        return Plan(tuple(steps), design.select.calls, memory, None, notes, design.events(terms), seconds)
 
     def run(
         self, private: PrivateStatistics, workload: Workload, *, generator: Generator, progress: Progress = silent
@@ -111,19 +127,32 @@ class Mst:
             private.measure(queries.only([clique]), design.one_way.share_per_call)  # MEASURE
             for clique in design.one_way.cliques
         ]
-        independent = _fit(private.terms, domain, measured)  # ESTIMATE
+        work = BoundedWork(self.max_work, progress)
+        independent = _fit(private.terms, domain, measured, work.enter("one-way marginals").part(_FIT))  # ESTIMATE
         ticks = design.measure.calls + 1
+        work.enter("choice of pairs")
         tree = _select_tree(private, design, independent) if design.select.calls else design.pairs  # SELECT
         for done, pair in enumerate(tree):
             progress(done + 1, ticks)
             measured.append(private.measure(queries.only([pair]), design.measure.share_per_call))  # MEASURE
-        model = _fit(private.terms, domain, measured, independent).model  # ESTIMATE
+        model = _fit(private.terms, domain, measured, work.enter("fit of pairs"), independent).model  # ESTIMATE
         progress(ticks, ticks)
         return Release(workload, of_model(model.answer(workload.queries)), model, tuple(measured))
+
+    def _predicted(self, design: _Design, workload: Workload) -> tuple[float, float]:
+        """The work of all fits in reads, and the CPU seconds of everything else."""
+        candidates = sum(map(design.queries.domain.size, design.pairs))
+        cells, edges = design.max_model_cells, design.measure.calls
+        mean_cells = candidates / max(1, len(design.pairs))
+        shape = FitShape(cells / 2, edges + 1, edges + 1, 3 * edges + 1, edges * mean_cells)
+        scores = edges * (len(design.pairs) * 1e-5 + candidates * 3e-8)
+        size, cliques = workload.queries.size, design.queries.cliques
+        return shape.reads(ROUGH), scores + shape.setup_seconds + answer_seconds(len(cliques), size, cells)
 
     def _design(self, workload: Workload) -> _Design:
         """All kernel calls, from public facts alone; plan and run share it."""
         check_model_size(self.max_model_mb)
+        check_max_work(self.max_work)
         queries = table_marginals(workload, "mst")
         names = modelled(queries)
         all_pairs = list(combinations(names, 2))
@@ -247,6 +276,10 @@ def _small_pairs(domain: Domain, pairs: Sequence[Clique], max_cells: int) -> tup
 
 
 def _fit(
-    terms: PrivacyTerms, domain: Domain, measured: Sequence[Measurement], warm: GraphicalFit | None = None
+    terms: PrivacyTerms,
+    domain: Domain,
+    measured: Sequence[Measurement],
+    meter: WorkMeter,
+    warm: GraphicalFit | None = None,
 ) -> GraphicalFit:
-    return fit_model(domain, measured, rows_of(terms, domain, measured), warm=warm)
+    return fit_model(domain, measured, rows_of(terms, domain, measured), warm=warm, meter=meter)

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from dpcore.compiled import compiled
 from dpcore.domain import BinaryView
+from dpcore.oracles.pad_clauses import pad_clauses
 from dpcore.queries import Conjunctions
 
 
@@ -89,13 +90,37 @@ def signed_clauses(queries: Conjunctions, samples: NDArray[np.int64]) -> SignedC
 
     A complement is 1 - q, so that a query drawn a times and its complement b times contribute b + (a - b) q. Equal
     conjunctions are merged, and those whose weights cancel are dropped. Clauses are in the order in which they were
-    first drawn, and their literals are sorted by column.
+    first drawn, and their literals are sorted by column. In mixed orders, single literals become gains, and other short
+    conjunctions are padded.
 
     Source: full DualQuery paper, Algorithm 2 and section 5.1 (the best response to the average sampled query).
     """
     codes, weights, complements = _sample_clauses(samples, queries.columns, queries.negated)
+    if queries.is_mixed:
+        return _mixed_clauses(queries.view, codes, weights, complements, queries.orders[samples % queries.size])
     no_columns, no_gains = np.empty(0, dtype=np.int32), np.empty(0, dtype=np.int64)
     return merge_clauses(queries.view, codes, weights, complements, no_columns, no_gains)
+
+
+def _mixed_clauses(
+    view: BinaryView, codes: NDArray[np.int32], weights: NDArray[np.int64], constant: int, orders: NDArray[np.int64]
+) -> SignedClauses:
+    """An objective from clauses that repeat their last literal: int64 [c] orders say how many literals count.
+
+    Where there are longer clauses, a single negated literal of weight w becomes w - w x.
+    """
+    longest = int(orders.max(initial=1))
+    single = (orders == 1) & (longest > 1)
+    codes_of_gains, gains = codes[single, 0], weights[single]
+    negated = (codes_of_gains & 1).astype(np.bool_)
+    none = np.empty((0, longest), dtype=np.int32), np.empty(0, dtype=np.int64)
+    padded = (
+        pad_clauses(view, codes[orders == order, :order], weights[orders == order], longest)
+        for order in np.unique(orders[~single])
+    )
+    all_codes, all_weights = (np.concatenate(pieces) for pieces in zip(none, *padded, strict=True))
+    constant += int(gains[negated].sum())
+    return merge_clauses(view, all_codes, all_weights, constant, codes_of_gains >> 1, np.where(negated, -gains, gains))
 
 
 def merge_clauses(

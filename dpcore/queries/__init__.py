@@ -11,8 +11,11 @@ Queries about a table:
 
 Queries about 0/1 columns (one-hot columns of a table, or items of baskets):
     conjunctions.py: conjunctions of literals.
+    itemsets.py: the request for frequent itemsets, whose queries a mechanism chooses.
     parities.py: parities of 1 to 3 columns.
     generation.py: random conjunctions and parities, chosen from public facts.
+    mixed_orders.py: random conjunctions of several orders.
+    lattice.py: conjunctions with negations as signed sums of positive ones; sorted_rows.py has its index.
     distinct.py: the set of distinct rows that ``generation.py`` collects.
 
 Queries about units:
@@ -28,6 +31,7 @@ from __future__ import annotations
 
 from dpcore.queries.clipped import ClippedSums, SatisfactionHistogram
 from dpcore.queries.conjunctions import Conjunctions
+from dpcore.queries.itemsets import Itemsets
 from dpcore.queries.marginals import Marginals
 from dpcore.queries.parities import Parities
 from dpcore.queries.products import Product, Products, rounded_rows
@@ -47,6 +51,7 @@ __all__ = [
     "ClippedSums",
     "Conjunctions",
     "CountingQueries",
+    "Itemsets",
     "Marginals",
     "Measurable",
     "Parities",

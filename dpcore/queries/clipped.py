@@ -26,18 +26,25 @@ _LARGEST_CONTRIBUTION: Final = 1 << 61
 class SatisfactionHistogram:
     """For each group of queries, a histogram of units by k, the number of the group's queries that a unit satisfies.
 
-    The answer vector is int64 [groups * cells], one group after another. Cell 0 counts the units with k = 0, and cell
-    j >= 1 the units with 2^(j - 1) <= k < 2^j. Each unit is in exactly one cell of each group.
+    The answer vector is int64 [groups * cells], one group after another. Cell j counts the units with starts[j] <= k <
+    starts[j + 1], and the last cell those with k >= starts[-1]. Each unit is in exactly one cell of each group.
 
     queries: Conjunctions without negated literals; nearly every unit would satisfy a large part of negated ones.
     groups: int32 [m], the group of each query, numbered from 0 without gaps. By default all queries are one group.
+    starts: int64 [cells], public, the smallest k of each cell: 0 first, then ascending, at most the size of the largest
+        group. By default 0 and the powers of two.
+
+    Raises ValueError for negated literals, for groups with a gap, and for starts that are not ascending from 0.
     """
 
     queries: Conjunctions
     groups: NDArray[np.int32] | None = None
+    starts: NDArray[np.int64] | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "groups", _checked_groups(self.queries, self.groups))
+        if self.starts is not None:
+            object.__setattr__(self, "starts", _checked_starts(self.starts, int(self.group_sizes.max())))
 
     @property
     def group_sizes(self) -> NDArray[np.int64]:
@@ -47,7 +54,14 @@ class SatisfactionHistogram:
     @property
     def cells(self) -> int:
         """The number of cells of each group: enough for every k up to the size of the largest group."""
-        return 1 + int(self.group_sizes.max()).bit_length()
+        return 1 + int(self.group_sizes.max()).bit_length() if self.starts is None else self.starts.size
+
+    @property
+    def cell_starts(self) -> NDArray[np.int64]:
+        """The smallest k of each cell, int64 [cells]."""
+        if self.starts is not None:
+            return self.starts
+        return np.array([0, *(1 << cell for cell in range(self.cells - 1))], dtype=np.int64)
 
     @property
     def size(self) -> int:
@@ -64,7 +78,8 @@ class SatisfactionHistogram:
         return answers.reshape(self.group_sizes.size, self.cells)
 
     def digest(self) -> str:
-        return _digest("satisfaction_histogram", self.queries, self.groups)
+        cells = () if self.starts is None else (self.starts,)
+        return _digest("satisfaction_histogram", self.queries, self.groups, *cells)
 
 
 @dataclass(frozen=True, eq=False)
@@ -184,6 +199,17 @@ def _checked_groups(queries: Conjunctions, groups: NDArray[np.int32] | None) -> 
         raise ValueError(f"groups {checked.shape}; want ({queries.size},) numbers from 0")
     if not np.bincount(checked).all():
         raise ValueError("a group without a query; want groups numbered from 0 without a gap")
+    return checked
+
+
+def _checked_starts(starts: NDArray[np.int64], largest: int) -> NDArray[np.int64]:
+    if not np.issubdtype(np.asarray(starts).dtype, np.signedinteger):  # Floats would be truncated.
+        raise ValueError(f"starts of {np.asarray(starts).dtype}; want signed integers")
+    checked: NDArray[np.int64] = frozen(starts, np.int64)
+    if checked.ndim != 1 or not checked.size or checked[0] != 0 or (np.diff(checked) <= 0).any():
+        raise ValueError("starts of cells are not ascending from 0; want 0 first")
+    if checked[-1] > largest:
+        raise ValueError(f"a cell starts at {checked[-1]:,} queries; want at most {largest:,}, the largest group")
     return checked
 
 

@@ -9,6 +9,7 @@ from dpcore.compiled import compiled
 from dpcore.domain import BinaryView
 from dpcore.queries.conjunctions import Conjunctions
 from dpcore.queries.distinct import DistinctRows
+from dpcore.queries.enumeration import all_conjunctions, group_sizes, number_of_conjunctions
 from dpcore.queries.parities import LARGEST_ORDER, NONE, Parities
 
 _ROUNDS = 200  # Maximum number of batches of random proposals.
@@ -26,7 +27,7 @@ def random_conjunctions(
     """Distinct random conjunctions of ``order`` literals, each literal from a different one-hot group.
 
     view: The 0/1 columns.
-    count: The number of conjunctions.
+    count: The number of conjunctions. If fewer exist, all of them are taken.
     order: The number of literals of each conjunction.
     generator: The source of randomness, which need not be secret.
     weights: float64 [view.columns], relative frequencies with which columns are proposed, public or already noisy. By
@@ -35,13 +36,16 @@ def random_conjunctions(
 
     Columns of an attribute with one value are never used, because their literals always hold or never hold.
 
-    Raises ValueError if fewer than ``count`` different conjunctions are found.
+    Raises ValueError if the weights propose too few different conjunctions.
     """
     groups = view.group_of_column()
     probabilities = _proposal_probabilities(weights, view)
-    usable = groups.size if probabilities is None else int(np.count_nonzero(probabilities))
-    if order < 1 or order > len(np.unique(groups if probabilities is None else groups[probabilities > 0])):
-        raise ValueError(f"order {order} over {usable} usable columns; want 1 .. the number of usable groups")
+    usable = np.ones(view.columns, dtype=np.bool_) if probabilities is None else probabilities > 0
+    if order < 1 or order > group_sizes(view, usable).total():
+        columns = int(np.count_nonzero(usable))
+        raise ValueError(f"order {order} over {columns} usable columns; want 1 .. the number of usable groups")
+    existing = number_of_conjunctions(view, order, usable=usable, negate=negate)
+    count = min(count, existing)
     rows = DistinctRows(count, order)
     for _ in range(_ROUNDS):
         missing = count - len(rows)
@@ -52,6 +56,8 @@ def random_conjunctions(
         signs = generator.integers(0, 2, size=valid.shape) if negate else 0
         # A literal is coded as 2 * column + sign, so that one row of integers identifies a conjunction.
         rows.offer(np.asarray(2 * valid + signs, dtype=np.int32))
+    if len(rows) < count and existing < 2 * count:  # Random proposals hardly ever name the last ones.
+        rows.offer(generator.permutation(all_conjunctions(view, order, usable, negate=negate)))
     if len(rows) < count:
         raise ValueError(f"only {len(rows)} distinct conjunctions of order {order} were found; want count <= that")
     return Conjunctions(view, rows.rows >> 1, (rows.rows & 1).astype(np.bool_))

@@ -23,6 +23,7 @@ _APPROXIMATE_GAINS: Final = 8 * _EXACT_GAINS  # Number of candidates per step wh
 _FINAL_STEPS: Final = 20  # Fixed-point steps for the final shares.
 _MIN_GAIN: Final = 1e-4  # A clique is added only if it lowers the error by this relative amount.
 _MIN_RELATIVE_PULL: Final = 1e-3  # Smallest pull relative to the mean pull, so that no share becomes 0.
+_NOISE_PART: Final = 0.5  # Part of the standard deviation of a noisy squared error that counts as noise.
 _MIN_ERROR: Final = 1e-9  # Smallest error in counts, so that its logarithm exists.
 
 
@@ -85,13 +86,13 @@ class NoisyDependence:
         """The energy of each interaction, float64 [candidates]: a candidate's squared error minus those inside it.
 
         Errors in unrelated directions of many cells add up in squares. The expected square of the noise is subtracted,
-        and then its standard deviation too, so that noise is seldom mistaken for an interaction.
+        and then a part of its standard deviation too, so that noise is seldom mistaken for an interaction.
         """
         squares = self.errors * np.abs(self.errors) - self.stddevs**2
         energies = np.zeros(len(squares))
         for index, inside in enumerate(self.parts):
             noise_stddev = 2 * np.sqrt((np.maximum(squares[inside], 0.0) * self.stddevs[inside] ** 2).sum())
-            energies[index] = max(0.0, squares[index] - energies[inside[:-1]].sum() - noise_stddev)
+            energies[index] = max(0.0, squares[index] - energies[inside[:-1]].sum() - _NOISE_PART * noise_stddev)
         return energies
 
     def _candidates_inside(self, clique: Clique) -> list[int]:
@@ -186,6 +187,15 @@ def choose_cliques(
     ordered = np.argsort(state.indices)
     pairs = zip(state.indices[ordered].tolist(), exact_shares(state.shares[ordered]), strict=True)
     return tuple(SelectedClique(index, share) for index, share in pairs)
+
+
+def expected_error(
+    dependence: NoisyDependence, share_to_noise: ShareToNoise, selected: Sequence[SelectedClique]
+) -> float:
+    """The weighted sum of the targets' expected errors, in counts, if these cliques are measured with these shares."""
+    indices = np.array([clique.candidate_index for clique in selected], dtype=np.intp)
+    shares = np.array([float(clique.share) for clique in selected])
+    return _State.of(dependence, share_to_noise, indices, shares).error
 
 
 @final

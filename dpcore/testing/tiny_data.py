@@ -11,10 +11,11 @@ from dpcore.domain import BinaryView, Domain
 from dpcore.exact_statistics import Statistics
 from dpcore.kernel.budget import Currency
 from dpcore.kernel.conversion import budget_of
+from dpcore.queries import Itemsets
 from dpcore.queries.generation import all_parities, random_conjunctions
 from dpcore.queries.ranges import all_ranges, prefix, range_marginals
 from dpcore.testing.tiny_statistics import TinyBaskets, TinyTable
-from dpcore.workload import Workload, all_k_way, conjunctive, explicit, linear
+from dpcore.workload import Workload, all_k_way, conjunctive, explicit, frequent, linear
 
 DOMAIN = Domain.of({"a": 2, "b": 3, "c": 2})
 CODES = np.random.default_rng(0).integers(0, DOMAIN.sizes, (40, 3))
@@ -59,6 +60,9 @@ DATA: Final = {
     "conjunctions of baskets": Data(
         _conjunctions(ITEMS), TinyBaskets(ITEMS, BITS, 6), TinyBaskets(ITEMS, OTHER_BITS, 6)
     ),
+    "itemsets of baskets": Data(
+        frequent(Itemsets(ITEMS, 3, top=4)), TinyBaskets(ITEMS, BITS, 6), TinyBaskets(ITEMS, OTHER_BITS, 6)
+    ),
     "positive conjunctions of a table": Data(_conjunctions(ONE_HOT, False), _table(CODES), _table(OTHER_CODES)),
     "positive conjunctions of baskets": Data(
         _conjunctions(ITEMS, False), TinyBaskets(ITEMS, BITS, 6), TinyBaskets(ITEMS, OTHER_BITS, 6)
@@ -85,6 +89,7 @@ DATA: Final = {
 MARGINALS = ("marginals", "weighted marginals", "marginals of several rows a unit")
 POSITIVE = ("positive conjunctions of a table", "positive conjunctions of baskets")
 CONJUNCTIONS = ("conjunctions of a table", "conjunctions of baskets", *POSITIVE)
+ITEMSETS = ("itemsets of baskets",)
 PARITIES = ("parities of a table",)
 PRODUCTS = ("products", "products of several rows a unit")
 OF_BITS = ("marginals of bits", "products of bits")

@@ -109,7 +109,8 @@ def clipped(request: SatisfactionHistogram | ClippedSums, matrix: NDArray[np.boo
         in_group = satisfied[:, groups == group]
         k = in_group.sum(axis=1)
         if isinstance(request, SatisfactionHistogram):
-            starts, stops = [0, *2 ** np.arange(request.cells - 1)], 2 ** np.arange(request.cells)
+            starts = [0, *2 ** np.arange(request.cells - 1)] if request.starts is None else request.starts.tolist()
+            stops = [*starts[1:], queries.size + 1]
             answers.append([((k >= start) & (k < stop)).sum() for start, stop in zip(starts, stops, strict=True)])
         else:
             answers.append(request.weights[group, k] @ in_group)

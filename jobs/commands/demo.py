@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from string import Template
@@ -24,25 +24,34 @@ USERS, FILMS, PAIRS = 20_000, 2_000, 1_500_000
 PEOPLE = 20_000
 FILES = 2
 EPSILON, DELTA = 1.0, 1e-6
+FILMS_EPSILON = 1.5  # Of all releases of the films: two of EPSILON compose to less.
 
 
 Say = Callable[[str], None]
+Table = tuple[Sequence[str], Sequence[Sequence[str]], Sequence[str]]
+"""Headings, rows, and the headings that are aligned to the right."""
 
 
 @dataclass(frozen=True)
 class Example:
     """One release of the demo.
 
-    name: Name of the dataset, from which the names of its config file and output folder follow.
+    name: Name of the release, from which the names of its config file and output folder follow.
+    dataset: Name of the dataset, and of the folder of its data.
     title: Heading in the terminal.
     make: Function that writes the data to a folder, with a fixed seed and fixed sizes.
     config: YAML template with placeholders for the sizes.
+    epsilon: The whole budget of the dataset.
+    table: What is shown of the release, with its heading; None for nothing.
     """
 
     name: str
+    dataset: str
     title: str
     make: Callable[[Path], object]
     config: Template
+    epsilon: float = EPSILON
+    table: tuple[str, Callable[[Path], Table]] | None = None
 
 
 def demo(
@@ -53,10 +62,10 @@ def demo(
 ) -> None:
     """Generate two small datasets, release them, and compare the releases with the truth.
 
-    The first release answers 3-way conjunctions about baskets of films with the mechanism clipped_gaussian. The second
-    answers 3-way marginals of a census-like table with AIM, and includes synthetic rows. The demo prints exact errors,
-    which is harmless because the data are generated; for real data they are SENSITIVE. A second run finds both releases
-    published and spends nothing.
+    The first release answers which pairs of films many users have, with the mechanism clipped_gaussian. The second has
+    synthetic baskets of the same users. The third answers 3-way marginals of a census-like table with AIM, and includes
+    synthetic rows. The demo prints exact errors, which is harmless because the data are generated; for real data they
+    are SENSITIVE. A second run finds all releases published and spends nothing.
 
     Examples:
 
@@ -70,7 +79,10 @@ def demo(
     for number, example in enumerate(EXAMPLES, 1):
         say(f"\n{number}/{len(EXAMPLES)}  {example.title}")
         _generate_data(folder, example, say)
-        results.append(_show(_make_release(folder, example, say), say))
+        job = _make_release(folder, example, say)
+        if example.table is not None and not as_json:
+            _show_table(folder, *example.table)
+        results.append(_show(job, say))
     if as_json:
         typer.echo(json.dumps({"folder": str(folder), "releases": results}, indent=2))
 
@@ -81,7 +93,7 @@ def _silent(line: str) -> None:
 
 def _generate_data(folder: Path, example: Example, say: Say) -> None:
     """Writes the data unless they exist, to a temporary folder first, so that an interrupted demo starts anew."""
-    target, partial = folder / example.name, folder / f"{example.name}.partial"
+    target, partial = folder / example.dataset, folder / f"{example.dataset}.partial"
     if not target.exists():
         say("generating data ...")
         shutil.rmtree(partial, ignore_errors=True)
@@ -89,7 +101,7 @@ def _generate_data(folder: Path, example: Example, say: Say) -> None:
         schema.unlink(missing_ok=True)
         example.make(partial)
         if schema.exists():
-            schema.replace(folder / f"{example.name}.schema.yaml")
+            schema.replace(folder / f"{example.dataset}.schema.yaml")
         partial.rename(target)
 
 
@@ -100,10 +112,32 @@ def _make_release(folder: Path, example: Example, say: Say) -> Job:
     sizes = {"epsilon": EPSILON, "delta": DELTA, "users": USERS, "films": FILMS, "people": PEOPLE}
     path.write_text(example.config.substitute(sizes), encoding="utf-8")
     job = load_job(path)
-    SqlLedger(job.config.privacy.ledger).create_dataset(example.name, EPSILON, DELTA)
+    SqlLedger(job.config.privacy.ledger).create_dataset(example.dataset, example.epsilon, DELTA)
     say(f"marquee run {path}")
     release(job)
     return job
+
+
+def _show_table(folder: Path, heading: str, table: Callable[[Path], Table]) -> None:
+    from jobs.tables import echo_rows
+
+    typer.echo(heading)
+    columns, rows, right = table(folder)
+    echo_rows(columns, rows, right=right)
+
+
+def _top_pairs(folder: Path) -> Table:
+    from jobs.showcase.pairs import COLUMNS, RIGHT, top_pairs
+
+    answers = folder / "pairs-release" / "answers.parquet"
+    return COLUMNS, top_pairs(answers, folder / "films", "user_id", "movie_id"), RIGHT
+
+
+def _synthetic_baskets(folder: Path) -> Table:
+    from jobs.showcase.baskets import COLUMNS, RIGHT, compared_with_truth
+
+    synthetic = folder / "baskets-release" / "synthetic"
+    return COLUMNS, compared_with_truth(synthetic, folder / "films", "user_id", "movie_id"), RIGHT
 
 
 def _show(job: Job, say: Say) -> dict[str, object]:
@@ -120,7 +154,8 @@ def _show(job: Job, say: Say) -> dict[str, object]:
     )
     for line in table_lines(comparison.truncated):
         say(f"  {line}")
-    say(_advantage(comparison))
+    if comparison.truncated.rows["product"].max > 1e-9:  # Single items are their own product.
+        say(_advantage(comparison))
     say("certificate:")
     say(f"  {guarantee['promise']}")
     cost = f"{guarantee['currency']} {guarantee['reserved_in_the_ledger']['amount_as_number']:.6g}"
@@ -162,8 +197,7 @@ def _make_people(folder: Path) -> None:
     write_table(folder, rows=PEOPLE, files=FILES, seed=1)
 
 
-_FILMS_YAML = Template(
-    """\
+_FILMS = """\
 # Written by marquee demo. Paths are relative to the folder of this file.
 version: 1
 dataset:
@@ -174,12 +208,24 @@ dataset:
   unit: user_id
   item: movie_id
   items: $films
-  max_items_per_unit: 200
+  max_items_per_unit: 600
   clustered_by_unit: true
 privacy: {epsilon: $epsilon, delta: $delta, units: $users, ledger: sqlite:///marquee.db}
-workload: {conjunctions: {count: 5000, order: 3, weights: noisy_popularity, seed: 7}}
-mechanism: {name: clipped_gaussian}
-output: {path: films-release}
+"""
+_PAIRS_YAML = Template(
+    f"""\
+{_FILMS}\
+workload: {{conjunctions: {{count: 5000, order: 2, weights: noisy_popularity, seed: 7}}}}
+mechanism: {{name: clipped_gaussian}}
+output: {{path: pairs-release}}
+"""
+)
+_BASKETS_YAML = Template(
+    f"""\
+{_FILMS}\
+workload: {{conjunctions: {{count: $films, order: 1}}}}
+mechanism: {{name: basket_mixture}}
+output: {{path: baskets-release}}
 """
 )
 _PEOPLE_YAML = Template(
@@ -202,12 +248,25 @@ output: {path: people-release}
 
 EXAMPLES = (
     Example(
+        "pairs",
         "films",
-        f"{USERS:,} users x {FILMS:,} films: 3-way conjunctions with clipped_gaussian",
+        f"{USERS:,} users x {FILMS:,} films: which pairs of films many users have, with clipped_gaussian",
         _make_films,
-        _FILMS_YAML,
+        _PAIRS_YAML,
+        FILMS_EPSILON,
+        ("the most frequent of 5,000 pairs of popular films:", _top_pairs),
     ),
     Example(
+        "baskets",
+        "films",
+        f"the same {USERS:,} users: synthetic baskets",
+        _make_films,
+        _BASKETS_YAML,
+        FILMS_EPSILON,
+        ("synthetic baskets beside the truth, shares of the users:", _synthetic_baskets),
+    ),
+    Example(
+        "people",
         "people",
         f"{PEOPLE:,} people in a census-like table: 3-way marginals and synthetic rows with AIM",
         _make_people,

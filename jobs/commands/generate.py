@@ -59,7 +59,7 @@ def baskets(
 
 @app.command()
 def table(
-    out: Folder,
+    out: Annotated[Path, typer.Argument(help="A new or empty folder, or the name of a CSV file.")],
     rows: Annotated[int, typer.Option(help="Number of people, one row each.")] = 50_000,
     files: Annotated[
         int | None, typer.Option(help="Number of Parquet files; two by default, or one for few rows.")
@@ -72,12 +72,20 @@ def table(
     Examples:
 
         marquee generate table data/census --rows 50000
+
+        marquee generate table census.csv
     """
     from pipelines.generate.table import write_table
 
     schema = write_table(out, rows=rows, files=files, seed=seed)
+    facts = {"rows": rows, "schema": str(schema)}
+    if out.is_file():
+        echo_result(
+            as_json, {"file": str(out), **facts}, f"Wrote {number_of(rows, 'row')} to {out}. The schema is {schema}."
+        )
+        return
     written = len(list(out.glob("*.parquet")))
-    facts = {"folder": str(out), "files": written, "rows": rows, "schema": str(schema)}
+    facts = {"folder": str(out), "files": written, **facts}
     echo_result(as_json, facts, f"{_wrote(number_of(rows, 'row'), out, written)} The schema is {schema}.")
 
 
@@ -94,7 +102,7 @@ def rows(
     settings: Settings = None,
     as_json: AsJson = False,
 ) -> None:
-    """Draw more synthetic rows from the graphical model of a published release. This costs no budget.
+    """Draw more synthetic rows from the model of a published release, of a table or of baskets. This costs no budget.
 
     Up to 10 million rows are drawn by threads of this process, whatever the engine.
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
-from jobs.options import AsJson, Settings
+from jobs.options import AsJson, Settings, TimeBudget
 
 if TYPE_CHECKING:
     from dpcore.mechanisms.recommendation import Recommendation
@@ -25,6 +25,7 @@ T = TypeVar("T")
 def plan(
     config: Annotated[Path | None, typer.Argument(help="The release's YAML config.")] = None,
     settings: Settings = None,
+    time_budget: TimeBudget = None,
     as_json: AsJson = False,
     compare: Annotated[
         bool, typer.Option("--compare", help="Compare all mechanisms for this workload: error, time and memory.")
@@ -37,13 +38,15 @@ def plan(
     ] = 20.0,
     schema: Annotated[bool, typer.Option("--schema", help="Print the JSON Schema of a config and exit.")] = False,
 ) -> None:
-    """Show what a release would cost and do. No budget is spent, and no data are read, not even file footers.
+    """Show what a release would cost and do. It spends no budget and reads no private data, nor file footers.
 
     Examples:
 
         marquee plan adult.yaml
 
         marquee plan adult.yaml --set privacy.epsilon=0.5 --set mechanism.name=mst
+
+        marquee plan adult.yaml --time-budget 2
 
         marquee plan adult.yaml --compare
 
@@ -56,12 +59,13 @@ def plan(
         return
     if config is None:
         raise typer.BadParameter("the config file is missing; want a config file, or --schema")
-    from jobs.outputs.plan_report import NOTHING_SPENT, plan_facts, plan_pairs
+    from jobs.outputs.plan_report import nothing_spent, plan_facts, plan_pairs
     from jobs.planning.job import load_job
+    from jobs.planning.time_budget import with_time_budget
     from jobs.release.signing import signer
     from jobs.tables import echo_facts
 
-    job = load_job(config, settings or ())
+    job = load_job(config, with_time_budget(settings or (), time_budget))
     if compare or errors:
         _compare(job, compare, errors, as_json, plan_seconds)
         return
@@ -71,13 +75,13 @@ def plan(
         typer.echo(json.dumps(plan_facts(*facts), indent=2))
         return
     echo_facts(plan_pairs(*facts), 11)
-    typer.echo(NOTHING_SPENT)
+    typer.echo(nothing_spent(job))
 
 
 def _compare(job: Job, compare: bool, errors: bool, as_json: bool, seconds: float) -> None:
     """Prints what ``--compare`` and ``--errors`` want."""
     from jobs.outputs.plan_comparison import error_facts, error_lines, option_facts
-    from jobs.outputs.plan_report import recommended_for
+    from jobs.outputs.plan_report import nothing_spent, recommended_for
     from jobs.planning.comparison import compared, errors_at
 
     options = list(_shown(compared(job, seconds), "mechanisms")) if compare else []
@@ -89,14 +93,13 @@ def _compare(job: Job, compare: bool, errors: bool, as_json: bool, seconds: floa
         typer.echo(json.dumps({**facts, **shown}, indent=2))
         return
     if compare:
-        _echo_options(options, job.config.mechanism.name, recommended_for(job))
+        _echo_options(options, job.config.mechanism.name, recommended_for(job), nothing_spent(job))
     if errors:
-        typer.echo("\n".join(error_lines(points, job.config.mechanism.name)))
+        typer.echo("\n".join(error_lines(points, job.config.mechanism.name, nothing_spent(job))))
 
 
-def _echo_options(options: Sequence[Option], own: str, advice: Recommendation) -> None:
+def _echo_options(options: Sequence[Option], own: str, advice: Recommendation, last: str) -> None:
     from jobs.outputs.plan_comparison import COLUMNS, LEGEND, REASONS, RIGHT, option_rows, reason_rows
-    from jobs.outputs.plan_report import NOTHING_SPENT
     from jobs.tables import echo_rows
 
     echo_rows(COLUMNS, option_rows(options, own, advice.name), right=RIGHT)
@@ -104,7 +107,7 @@ def _echo_options(options: Sequence[Option], own: str, advice: Recommendation) -
         typer.echo("")
         echo_rows(REASONS, reasons)
     typer.echo("")
-    for line in (f"recommended {advice.name}: {advice.why}", *LEGEND, NOTHING_SPENT):
+    for line in (f"recommended {advice.name}: {advice.why}", *LEGEND, last):
         typer.echo(line)
 
 
@@ -145,6 +148,7 @@ def ledger_facts(job: Job) -> LedgerFacts:
         privacy.consumer,
         (privacy.epsilon, privacy.delta),
         Blocks.of(job.layout.partition),
+        threshold_delta=job.threshold_delta,
     )
     try:
         ledger = SqlLedger(privacy.ledger)

@@ -7,12 +7,13 @@ from typing import Annotated
 
 import typer
 
-from jobs.options import AGAIN_HELP, AsJson, MetricsFile, SensitiveLog, Settings, echo_result
+from jobs.options import AGAIN_HELP, AsJson, MetricsFile, SensitiveLog, Settings, TimeBudget, echo_result
 
 
 def run(
     config: Annotated[Path, typer.Argument(help="The release's YAML config.")],
     settings: Settings = None,
+    time_budget: TimeBudget = None,
     again: Annotated[bool, typer.Option("--again", help=AGAIN_HELP)] = False,
     metrics_file: MetricsFile = None,
     log_sensitive: SensitiveLog = None,
@@ -29,15 +30,20 @@ def run(
 
         marquee run adult.yaml --set dataset.snapshot=2026-11-23 --set "dataset.path=data/*2026-11-23/*.parquet"
 
+        marquee run adult.yaml --time-budget 2
+
         marquee --log-format json run adult.yaml --metrics-file /var/lib/node_exporter/adult.prom
     """
     from jobs.monitoring.attempt import Watchers, attempt
     from jobs.outputs.certificate import promise
     from jobs.planning.job import load_job
+    from jobs.planning.time_budget import with_time_budget
     from jobs.release.more_rows import advice_on_rows
 
     watchers = Watchers(metrics_file, log_sensitive)
-    job, outcome = attempt(lambda: load_job(config, settings or ()), config, again=again, watchers=watchers)
+    job, outcome = attempt(
+        lambda: load_job(config, with_time_budget(settings or (), time_budget)), config, again=again, watchers=watchers
+    )
     advice = advice_on_rows(job, outcome.output) if outcome.already and outcome.version is None else None
     facts = {
         "release_id": outcome.release_id,

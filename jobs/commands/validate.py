@@ -31,7 +31,9 @@ def validate(
 
     All data are read once, and no budget is spent. The report is SENSITIVE: it contains exact counts and is for the
     operator only. A release never fails because of the values in a row, so unexpected values show only here. The exit
-    code is 3 when a column is missing or has the wrong type, or when the data contradict clustered_by_unit: true.
+    code is 3 when a column is missing or has the wrong type, when the data contradict clustered_by_unit: true, or when
+    most items of baskets are none of those that the config declares; it is SENSITIVE too, because it tells this of the
+    exact data.
 
     Examples:
 
@@ -58,6 +60,23 @@ def validate(
             f"{in_words(job.config.dataset.unit)} have rows in more than one file; want all rows of a unit in one "
             "file, or clustered_by_unit: false"
         )
+    _check_items(job, findings)
+
+
+def _check_items(job: Job, findings: Findings) -> None:
+    """Raises InputError when more than half of the items of baskets are dropped, because they are not declared."""
+    items = findings.rows - findings.null_items
+    if 2 * findings.items_out_of_range <= items:
+        return
+    if isinstance(job.config.dataset.items, int):
+        declared = f"0 .. {job.config.dataset.items - 1:,}"
+        advice = "want dataset.items above the largest item, or a list of the items: items: {file: items.csv}"
+    else:
+        declared, advice = "listed in dataset.items.file", "want the list of the items that the data have"
+    raise InputError(
+        f"more than half of the items in column {job.config.dataset.item!r} of dataset {job.config.dataset.name!r} are "
+        f"not {declared}, and would be dropped; {advice}"
+    )
 
 
 def _facts(job: Job, findings: Findings) -> dict[str, object]:
@@ -80,7 +99,7 @@ def _report(job: Job, findings: Findings) -> list[str]:
     ]
     if dataset.shape == "baskets":
         lines.append(f"pairs without an item (dropped)     {findings.null_items:>14,}")
-        lines.append(f"items out of range (dropped)        {findings.items_out_of_range:>14,}")
+        lines.append(f"items not declared (dropped)        {findings.items_out_of_range:>14,}")
     if dataset.clustered_by_unit:
         lines.append(f"units in several files (dropped)    {findings.units_in_many_files:>14,}")
     if dataset.partition is not None:

@@ -28,11 +28,15 @@ _RELEASES = (
     ("table", _TABLE, _PEOPLE, "products: [{attributes: {age: prefix, sex: each_and_total}}]"),
     ("table", _TABLE, _PEOPLE, "marginals: {order: 2, attributes: [sex, owns_home]}"),
     ("baskets", _BASKETS, _USERS, "conjunctions: {count: 50, order: 3, weights: noisy_popularity}"),
+    ("baskets", _BASKETS, _USERS, "itemsets: {order: 3, top: 20}"),
 )
 """For each release: its dataset, the rest of the section ``dataset``, the public number of units, and a workload."""
 
 _DENSE = ("table", _TABLE, _PEOPLE, "marginals: {order: 3, attributes: all, max_cells: 2000}")
 """A release of the same form, whose workload gives models with cycles when the budget is large."""
+
+_SIGNED = ("baskets", _BASKETS, _USERS, "conjunctions: {count: 900, order: 3, negations: random}")
+"""Enough queries for predictions of clipped answers from each other, by one order and by all orders."""
 
 _CONFIG = """\
 version: 1
@@ -83,7 +87,8 @@ def _configs(folder: Path) -> Iterator[Path]:
     """Writes a config per mechanism, workload and kind of budget; ``_release`` skips combinations that do not fit."""
     from dpcore.mechanisms.registry import MECHANISMS
 
-    choices = [*product(MECHANISMS, _RELEASES, [(0.2, 1e-6), (0.2, 0)]), ("aim", _DENSE, (10, 1e-6))]
+    choices = [*product(MECHANISMS, _RELEASES, [(0.2, 1e-6), (0.2, 0)])]
+    choices += [("aim", _DENSE, (10, 1e-6)), ("clipped_gaussian", _SIGNED, (0.2, 1e-6))]
     for number, (mechanism, (dataset, section, units, workload), (epsilon, delta)) in enumerate(choices):
         release = f"release-{number}"
         path = folder / f"{release}.yaml"

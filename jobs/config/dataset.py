@@ -9,6 +9,7 @@ from typing import Annotated, Final, Literal, Self
 from pydantic import BeforeValidator, Field, model_validator
 
 from dpcore.errors import ConfigError
+from jobs.config.items import Items
 from jobs.config.partition import PartitionChoice
 from jobs.config.section import Positive, Section, Text
 from pipelines.source.catalog import catalog_table
@@ -234,13 +235,16 @@ class Dataset(Section):
         "dropped. The default is 1, because the noise grows with the bound.",
     )
     item: Text | None = Field(default=None, description="Column of the items. Required for baskets.")
-    items: Positive | None = Field(
-        default=None, description="Number of possible items, which are numbered from 0. Required for baskets."
+    items: Items | None = Field(
+        default=None,
+        description="Number of possible items, which are numbered from 0, or {file: items.csv} with the names of all "
+        "items, one per line. Required for baskets. Other items are dropped.",
     )
     max_items_per_unit: Positive | None = Field(
         default=None,
         description="Contribution bound of baskets: the maximum number of distinct items of a unit, at least 1. "
-        "Further items are dropped. By default there is no bound below the number of possible items.",
+        "Further items are dropped. By default there is no bound below the number of possible items, which plan, run "
+        "and certificate say.",
     )
     clustered_by_unit: bool = Field(
         default=False,

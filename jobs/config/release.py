@@ -65,8 +65,9 @@ class Privacy(Section):
         default="auto",
         description="Accounting of the budget: pure when delta is 0, otherwise zcdp or gdp (Gaussian DP). The default, "
         "auto, uses gdp for mechanisms that mostly add Gaussian noise, because they need less noise in it: aim, "
-        "clipped_gaussian, clique_tree, continual, fourier, gaussian, gaussian_pgm, hdmm, independent, mst and "
-        "mwem_pgm. It uses zcdp for all others. marquee plan shows which.",
+        "basket_mixture, clipped_gaussian, clique_tree, continual, fourier, frequent_itemsets, gaussian, "
+        "gaussian_copula, gaussian_pgm, hdmm, independent, mst, mwem_pgm and shrunken_residuals. It uses zcdp for all "
+        "others. marquee plan shows which.",
     )
     neighbours: Literal["add_remove_unit", "replace_one_unit"] = Field(
         default="add_remove_unit",
@@ -112,6 +113,13 @@ class MechanismChoice(Section):
     name: Text = Field(
         description="Name of the mechanism, or recommended for the one that marquee plan recommends. The release id "
         "holds the name of the mechanism in both cases."
+    )
+
+    public: Text | None = Field(
+        default=None,
+        description="A public table in Parquet or CSV, relative to the config file, with the attributes of the schema: "
+        "prior knowledge of mechanism clique_tree. It costs no budget, and is used as far as a noisy comparison says "
+        "that it is right. It must be a table that may be published: never a part of the private data.",
     )
 
     @property
@@ -203,10 +211,12 @@ class Config(Section):
 
     @model_validator(mode="after")
     def _queries_match_shape(self) -> Self:
+        if self.dataset.shape != "baskets" and self.workload.itemsets is not None:
+            raise ValueError("workload.itemsets needs shape: baskets; want marginals or conjunctions for a table")
         if self.dataset.shape == "baskets":
             for name, table_queries in (("marginals", self.workload.marginals), ("products", self.workload.products)):
                 if table_queries is not None:
-                    wanted = "want workload.conjunctions or workload.parities for baskets"
+                    wanted = "want workload.conjunctions, itemsets or parities for baskets"
                     raise ValueError(f"workload.{name} needs shape: table; {wanted}")
             over_columns = (("conjunctions", self.workload.conjunctions), ("parities", self.workload.parities))
             for name, queries in over_columns:
@@ -245,9 +255,26 @@ def parse_config(document: object) -> Config:
     try:
         return Config.model_validate_json(json.dumps(document))
     except TypeError as error:
-        raise ConfigError("the config contains a value of another type; want text, numbers, lists and keys") from error
+        raise ConfigError(_other_type(document) or f"the config is refused: {error}") from error
     except ValidationError as error:
         raise ConfigError(_sentence(error)) from error
+
+
+def _other_type(value: object, key: str = "") -> str | None:
+    """Describes the first value that JSON has no type for, or the first such key; None if there is none."""
+    if isinstance(value, dict):
+        for name, inner in value.items():
+            if not isinstance(name, str | int | float | None):
+                return f"{key or 'the config'} has the key {name!r}; want keys that are text"
+            if problem := _other_type(inner, f"{key}.{name}" if key else str(name)):
+                return problem
+        return None
+    if isinstance(value, list | tuple):
+        problems = (_other_type(inner, f"{key}.{number}") for number, inner in enumerate(value))
+        return next(filter(None, problems), None)
+    if isinstance(value, str | int | float | None):
+        return None
+    return f"{key or 'the config'} is of type {type(value).__name__}; want text, a number, a list or keys"
 
 
 _WANTED = {

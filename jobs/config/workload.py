@@ -7,6 +7,7 @@ from typing import Annotated, ClassVar, Final, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
+from dpcore.queries.itemsets import LARGEST_LISTED, ORDERS
 from dpcore.queries.parities import LARGEST_ORDER
 from jobs.config.section import Positive, Section, Seed, Text, check_key
 
@@ -172,8 +173,16 @@ class ConjunctionQueries(Section):
 
     renamed_keys: ClassVar[dict[str, str]] = {"share": "popularity_share"}
 
-    count: Positive | None = Field(default=None, description="Number of random conjunctions, at least 1.")
+    count: Positive | None = Field(
+        default=None,
+        description="Number of random conjunctions, at least 1. If fewer different ones exist, all of them are asked.",
+    )
     order: Positive | None = Field(default=None, description="Number of literals of each conjunction, at least 1.")
+    orders: Annotated[tuple[Positive, ...], Field(min_length=1, strict=False)] | None = Field(
+        default=None,
+        description="Instead of order, several numbers of literals, such as [1, 2, 3]. The count is divided equally "
+        "among them; an order with fewer conjunctions gets all of them, and the others share the rest.",
+    )
     weights: Literal["uniform", "noisy_popularity", "file"] = Field(
         default="uniform",
         description="Probability of each column in the random choice: equal (uniform, the default, which costs no "
@@ -211,9 +220,13 @@ class ConjunctionQueries(Section):
             if others:
                 raise ValueError(f"file excludes {', '.join(others)}; want file alone")
             return self
-        for key, value in (("count", self.count), ("order", self.order)):
+        if self.order is not None and self.orders is not None:
+            raise ValueError("order and orders are given; want one of them")
+        if self.orders is not None and len(set(self.orders)) < len(self.orders):
+            raise ValueError("orders names a number twice; want each once, such as [1, 2, 3]")
+        for key, value in (("count", self.count), ("order", self.order or self.orders)):
             if value is None:
-                raise ValueError(f"{key} is missing; want count and order, or file")
+                raise ValueError(f"{key} is missing; want count and order (or orders), or file")
         return self
 
     @model_validator(mode="after")
@@ -289,8 +302,31 @@ class ProductQueries(Section):
     )
 
 
+class ItemsetQueries(Section):
+    """Frequent itemsets of baskets, and the association rules among them. The mechanism finds out which they are."""
+
+    order: Annotated[int, Field(ge=ORDERS[0], le=ORDERS[-1])] = Field(
+        default=2, description="Largest number of items of an itemset: 2 (the default) or 3."
+    )
+    top: Annotated[int, Field(ge=1, le=LARGEST_LISTED)] | None = Field(
+        default=None,
+        description="How many itemsets of each size are listed, the most frequent ones. Either this or min_support.",
+    )
+    min_support: Annotated[float, Field(gt=0, lt=1, allow_inf_nan=False)] | None = Field(
+        default=None,
+        description="Smallest support of a listed itemset, as a fraction of the units in (0, 1). Noisy supports are "
+        "compared with it.",
+    )
+
+    @model_validator(mode="after")
+    def _one_limit(self) -> Self:
+        if (self.top is None) == (self.min_support is None):
+            raise ValueError("want exactly one of top and min_support")
+        return self
+
+
 class Queries(Section):
-    """The queries of a release. Exactly one of the four kinds is given."""
+    """The queries of a release. Exactly one of the five kinds is given."""
 
     marginals: MarginalQueries | None = Field(default=None, description="Marginals of a table.")
     products: Annotated[tuple[ProductQueries, ...], Field(min_length=1, strict=False)] | None = Field(
@@ -302,9 +338,12 @@ class Queries(Section):
     parities: ParityQueries | None = Field(
         default=None, description="Parities of binary columns of a table or baskets."
     )
+    itemsets: ItemsetQueries | None = Field(
+        default=None, description="Frequent itemsets of baskets, with association rules."
+    )
 
     @model_validator(mode="after")
     def _exactly_one(self) -> Self:
-        if [self.marginals, self.products, self.conjunctions, self.parities].count(None) != 3:
-            raise ValueError("want exactly one of marginals, products, conjunctions and parities")
+        if [self.marginals, self.products, self.conjunctions, self.parities, self.itemsets].count(None) != 4:
+            raise ValueError("want exactly one of marginals, products, conjunctions, parities and itemsets")
         return self

@@ -15,6 +15,7 @@ from jobs.evaluation_report.rows import RowScores, codes_of, scores
 from jobs.objects.output import local_copy
 from jobs.planning.job import Job
 from jobs.reading.release_folder import ReleaseFolder
+from jobs.release.discovery import with_published_items
 from jobs.release.evaluation import content_of, published_output, total_of, workload_now
 from jobs.release.input import check_frame, engine_of, open_rows
 from jobs.release.run import open_statistics
@@ -94,9 +95,10 @@ def gathered(job: Job, frame: Any = None) -> Content:
     """
     check_frame(job, frame)
     output = published_output(job)
+    job = with_published_items(job, output)
     open_once = engine_of(job, None, frame)
     statistics = open_statistics(job, open_once(), frame)
-    workload = workload_now(job, statistics)
+    workload = workload_now(job, statistics, output)
     exact = exact_answers(statistics, workload.queries)  # SENSITIVE
     total = total_of(statistics, job.layout)  # SENSITIVE
     with local_copy(output, [MANIFEST, *(entry.path for entry in read_manifest(output).entries)]) as local:

@@ -16,6 +16,7 @@ from jobs.ledger.records import OPEN, ConsumerBudget, DatasetBudget, Protection,
 from jobs.ledger.rows import exact
 from jobs.ledger.series import verify_series
 from jobs.ledger.tables import CHARGES, RELEASES
+from jobs.ledger.thresholds import verify_thresholds
 
 _SUM = "the sum of its charges differs from the recorded spending"
 
@@ -74,6 +75,9 @@ def verify(connection: Connection, dataset: DatasetBudget) -> None:
     )
     same = sorted(connection.execute(reserved).scalars()) == sorted(charge.release_id for charge in charges)
     _require(dataset, same, "its charges do not match its releases")
+    amounts = {charge.release_id: exact(charge.amount) for charge in charges}
+    for problem in verify_thresholds(connection, dataset, amounts):
+        _require(dataset, False, problem)
     for problem in verify_series(connection, dataset):
         _require(dataset, False, problem)
     _verify_grants(connection, dataset)

@@ -12,7 +12,7 @@ from sqlalchemy import Connection
 
 from dpcore.errors import BudgetExceededError, NoBudgetError
 from dpcore.kernel.budget import Budget, Currency
-from dpcore.kernel.conversion import epsilon_of
+from dpcore.kernel.item_threshold import epsilon_with_threshold_delta
 from jobs.figures import format_exact
 from jobs.ledger.amounts import advice, charged_amount, settled_currency
 from jobs.ledger.audit import check_sums
@@ -22,6 +22,7 @@ from jobs.ledger.partitioning import Blocks
 from jobs.ledger.protection import is_for_replacing
 from jobs.ledger.records import ConsumerBudget, DatasetBudget, PlannedRelease, Protection
 from jobs.ledger.rows import find_consumer
+from jobs.ledger.thresholds import check_discoverable
 from jobs.ledger.windows import Window
 
 
@@ -35,6 +36,7 @@ class Request:
     promise: Its (epsilon, delta), if it is known, for the advice in a refusal.
     blocks: The partitions that it is charged to; None for the whole dataset.
     paid: Whether the charge of another release pays for it (``jobs.ledger.series``).
+    threshold_delta: What the threshold of a discovery takes from delta (``jobs.ledger.thresholds``); 0 without one.
     """
 
     budget: Budget
@@ -43,18 +45,20 @@ class Request:
     promise: tuple[float, float] | None = None
     blocks: Blocks | None = None
     paid: bool = False
+    threshold_delta: Fraction = Fraction(0)
 
     @classmethod
     def of(cls, planned: PlannedRelease, *, paid: bool) -> Request:
         """The request of a planned release. paid: Whether the charge of another release pays for it."""
-        return cls(planned.budget, planned.protection, planned.consumer, planned.promise, planned.blocks, paid)
+        protection, consumer, blocks = planned.protection, planned.consumer, planned.blocks
+        return cls(planned.budget, protection, consumer, planned.promise, blocks, paid, planned.threshold_delta)
 
 
 @dataclass(frozen=True)
 class Price:
     """A charge that fits the remaining budget.
 
-    amount: Exact amount in the dataset's currency, for the units and the relation of the dataset.
+    amount: Exact amount in the dataset's currency, for the units and the relation of the dataset; with ``surcharge``.
     protection: Whom the dataset's total protects after the charge.
     replacing: Whether the release is for add/remove and the dataset for replace-one.
     currency: Currency of the dataset.
@@ -62,6 +66,7 @@ class Price:
     consumer: The consumer before the charge, if there is one.
     spent: Exact amount that the dataset has spent after the charge; of a partitioned one, what a unit has lost at most.
     available: Exact amount that could be charged to the same partitions, or to the whole dataset.
+    surcharge: The part of the amount that pays for the threshold of a discovery.
     """
 
     amount: Fraction
@@ -72,6 +77,7 @@ class Price:
     consumer: ConsumerBudget | None
     spent: Fraction
     available: Fraction
+    surcharge: Fraction = Fraction(0)
 
 
 def priced(connection: Connection, dataset: DatasetBudget, request: Request, now: datetime) -> Price:
@@ -92,27 +98,40 @@ def priced(connection: Connection, dataset: DatasetBudget, request: Request, now
     assert dataset.currency is not None
     amount = charged_amount(budget, dataset.currency, dataset.name, replacing=replacing)
     amount = Fraction(0) if request.paid else amount
+    surcharge, kept_free = _of_thresholds(dataset, request, replacing=replacing)
+    amount += surcharge
     consumer = consumer and consumer.at(now)
     spent, available = _composed(connection, dataset, amount, request.blocks)
+    available -= kept_free
     exceeds = amount > available
     hint = advice(budget, dataset.currency, promise, replacing=replacing) if exceeds else ""
-    cost = _Cost(amount, budget, dataset.currency, promise)
+    cost = _Cost(amount, budget, dataset.currency, promise, surcharge, request.threshold_delta)
     where = "" if request.blocks is None else f", {request.blocks.described}"
     _check_fits(f"a release of dataset {dataset.name!r}{where}{hint}", cost, available)
     if consumer is not None and consumer.total is not None:
         _check_fits(_label(consumer), cost, consumer.total - consumer.spent, consumer.window)
     protection = dataset.protection.bound_by(request.protection)
-    return Price(amount, protection, replacing, dataset.currency, dataset, consumer, spent, available)
+    return Price(amount, protection, replacing, dataset.currency, dataset, consumer, spent, available, surcharge)
+
+
+def _of_thresholds(dataset: DatasetBudget, request: Request, *, replacing: bool) -> tuple[Fraction, Fraction]:
+    """The surcharge of a release that discovers items, and what stays free for the thresholds of earlier ones."""
+    if not request.threshold_delta:
+        return Fraction(0), dataset.kept_free
+    plain = request.consumer is None and request.blocks is None and not request.paid
+    check_discoverable(dataset, plain=plain, replacing=replacing)
+    return dataset.uncovered(dataset.threshold_delta + request.threshold_delta), Fraction(0)
 
 
 def _composed(
     connection: Connection, dataset: DatasetBudget, amount: Fraction, blocks: Blocks | None
 ) -> tuple[Fraction, Fraction]:
-    """What the dataset has spent after a charge, and the largest amount that could be charged."""
+    """What the dataset has spent after a charge, and the largest amount of its total that could be charged."""
+    total = dataset.total or Fraction(0)
     if dataset.partitioning is None:
-        return dataset.spent + amount, dataset.remaining or Fraction(0)
+        return dataset.spent + amount, total - dataset.spent
     sums, names = block_sums(connection, dataset), () if blocks is None else blocks.names
-    return sums.plus(amount, names).spent, sums.available(dataset.total or Fraction(0), names)
+    return sums.plus(amount, names).spent, sums.available(total, names)
 
 
 def _label(consumer: ConsumerBudget) -> str:
@@ -128,12 +147,16 @@ class _Cost:
     budget: The release's own budget.
     currency: Currency of the dataset.
     promise: (epsilon, delta) of the release, if it is known.
+    surcharge: The part of the amount that pays for a threshold. It does not fall with epsilon.
+    threshold_delta: That of the threshold.
     """
 
     amount: Fraction
     budget: Budget
     currency: Currency
     promise: tuple[float, float] | None
+    surcharge: Fraction
+    threshold_delta: Fraction
 
 
 def _check_fits(label: str, cost: _Cost, remaining: Fraction | None, window: Window = Window.NONE) -> None:
@@ -146,9 +169,13 @@ def _check_fits(label: str, cost: _Cost, remaining: Fraction | None, window: Win
 
 def _next_step(cost: _Cost, available: Fraction, window: Window) -> str:
     steps = []
-    if available and cost.promise is not None and cost.budget.currency is cost.currency:
-        own_amount = available * cost.budget.amount / cost.amount  # What is available, for the release's own relation.
-        max_epsilon = epsilon_of(Budget(cost.currency, own_amount), cost.promise[1])
+    available -= cost.surcharge
+    if available > 0 and cost.promise is not None and cost.budget.currency is cost.currency:
+        # What is available, for the release's own relation.
+        own_amount = available * cost.budget.amount / (cost.amount - cost.surcharge)
+        max_epsilon = epsilon_with_threshold_delta(
+            Budget(cost.currency, own_amount), cost.promise[1], cost.threshold_delta
+        )
         steps.append(f"privacy.epsilon at most {math.floor(max_epsilon * 1e4) / 1e4:g}")
     if window is not Window.NONE:
         steps.append(f"another {window.value}")

@@ -7,7 +7,9 @@ from datetime import datetime
 from enum import StrEnum
 from fractions import Fraction
 
+from dpcore.errors import BudgetExceededError, ConfigError
 from dpcore.kernel.budget import Budget, Currency
+from dpcore.kernel.item_threshold import LARGEST_THRESHOLD_DELTA, without_threshold_delta
 from dpcore.kernel.sensitivity import Neighbours
 from jobs.ledger.amounts import total_of
 from jobs.ledger.partitioning import Blocks, Partitioning
@@ -102,6 +104,8 @@ class DatasetBudget:
     protection: Whom the total protects.
     shares_with: Another dataset whose data this dataset may use too, if the operator has allowed that.
     partitioning: How the dataset is partitioned; None for a dataset that is charged as a whole.
+    threshold_delta: Sum of the threshold deltas of its releases, which delta pays for (``thresholds``).
+    surcharges: The part of ``spent`` that pays for these threshold deltas, beside the noise of the releases.
     """
 
     name: str
@@ -115,6 +119,8 @@ class DatasetBudget:
     protection: Protection
     shares_with: str | None
     partitioning: Partitioning | None = None
+    threshold_delta: Fraction = Fraction(0)
+    surcharges: Fraction = Fraction(0)
 
     @property
     def data_owner(self) -> str:
@@ -124,7 +130,33 @@ class DatasetBudget:
     @property
     def remaining(self) -> Fraction | None:
         """Exact amount that may still be spent; None as long as the currency is open."""
-        return None if self.total is None else self.total - self.spent
+        return None if self.total is None else self.total - self.spent - self.kept_free
+
+    @property
+    def kept_free(self) -> Fraction:
+        """Exact amount that stays free for the thresholds of its releases, because no surcharge covers it.
+
+        The surcharges cover the total at their time; a total that was raised since then may need more. A ledger that
+        was changed by hand so that delta is too small for its thresholds has nothing to spend.
+        """
+        try:
+            return self.uncovered(self.threshold_delta)
+        except BudgetExceededError:
+            return self.total or Fraction(0)
+
+    def uncovered(self, threshold_delta: Fraction) -> Fraction:
+        """What thresholds with this sum of threshold deltas keep free of the total, beyond the surcharges so far.
+
+        Raises: BudgetExceededError when the delta of the dataset is too small for them.
+        """
+        if not threshold_delta or self.total is None or self.currency is None:
+            return Fraction(0)
+        try:
+            smaller = total_of(*without_threshold_delta(self.epsilon, self.delta, threshold_delta), self.currency)
+        except (ValueError, ConfigError) as error:
+            delta = min(Fraction(self.delta), LARGEST_THRESHOLD_DELTA)
+            raise BudgetExceededError("delta of discovered items", threshold_delta, delta, "delta") from error
+        return max(Fraction(0), self.total - smaller - self.surcharges)
 
     def settled(self, currency: Currency) -> DatasetBudget:
         """The budget after the first reservation has chosen ``currency``."""
@@ -153,6 +185,11 @@ class ConsumerBudget:
     total: Fraction | None
     spent: Fraction
     window_start: str
+
+    @property
+    def remaining(self) -> Fraction | None:
+        """Exact amount that may still be spent in the window; None as long as the currency is open."""
+        return None if self.total is None else self.total - self.spent
 
     def at(self, now: datetime) -> ConsumerBudget:
         """The limit in the window of ``now``. In a new window nothing is spent yet."""
@@ -234,6 +271,8 @@ class ChargeRecord:
     protection: Whom the release itself protects; open for a release of layouts 1 and 2.
     repeats: The release of another version that it makes again, at the operator's request; None for all others.
     blocks: Names of the partitions that it was charged to; empty for the whole dataset.
+    surcharge: The part of the amount that pays for the threshold of a discovery; the rest is its budget.
+    threshold_delta: What this threshold takes from the delta of the dataset; 0 for a release without a discovery.
     """
 
     release_id: str
@@ -244,6 +283,8 @@ class ChargeRecord:
     protection: Protection
     repeats: str | None = None
     blocks: tuple[str, ...] = ()
+    surcharge: Fraction = Fraction(0)
+    threshold_delta: Fraction = Fraction(0)
 
 
 @dataclass(frozen=True)
@@ -289,6 +330,7 @@ class PlannedRelease:
     again: Whether it is charged although another version was charged for the same release.
     blocks: The partitions that it is charged to; None for the whole dataset.
     series: The series that it is a step of; None for a release that stands alone.
+    threshold_delta: What the threshold of a discovery takes from delta; 0 without one.
     """
 
     identity: Identity
@@ -306,6 +348,7 @@ class PlannedRelease:
     again: bool = False
     blocks: Blocks | None = None
     series: SeriesFacts | None = None
+    threshold_delta: Fraction = Fraction(0)
 
     @property
     def release_id(self) -> str:

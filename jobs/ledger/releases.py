@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
+from fractions import Fraction
 from typing import Any
 
 from sqlalchemy import Connection, insert, update
@@ -33,6 +34,7 @@ from jobs.ledger.rows import (
 )
 from jobs.ledger.series import has_read, paid_by, record_step
 from jobs.ledger.tables import CHARGES, RELEASES
+from jobs.ledger.thresholds import record_threshold
 from jobs.planning.series import SeriesFacts
 
 _DRAWING = (State.RESERVED.value, State.AGGREGATED.value, State.MEASURING.value)
@@ -72,11 +74,16 @@ def plan(connection: Connection, planned: PlannedRelease, now: datetime) -> Rele
 
 
 def reserve(
-    connection: Connection, release_id: str, budget: Budget, now: datetime, series: SeriesFacts | None = None
+    connection: Connection,
+    release_id: str,
+    budget: Budget,
+    now: datetime,
+    series: SeriesFacts | None = None,
+    threshold_delta: Fraction = Fraction(0),
 ) -> None:
     """Appends the charge of a release and adds it to the sums. A second call for the same release changes nothing.
 
-    The charge of a later step of a series is 0.
+    The charge of a later step of a series is 0. A threshold delta is recorded and adds a surcharge.
     """
     dataset = locked_dataset(connection, existing_release(connection, release_id).dataset)
     row = existing_release(connection, release_id, lock=True)  # The row is read again under the dataset's lock.
@@ -93,11 +100,12 @@ def reserve(
         )
     blocks = blocks_of(connection, release_id, dataset.partitioning)
     paid = paid_by(connection, series, release_id) is not None
-    request = Request(budget, protection, row.consumer, blocks=blocks, paid=paid)
+    request = Request(budget, protection, row.consumer, blocks=blocks, paid=paid, threshold_delta=threshold_delta)
     price = priced(connection, dataset, request, now)
     budgets.settle(connection, dataset, price.currency, protection, now)
     _charge(connection, row, price, now)
     record_step(connection, series, dataset.name, release_id, now)
+    record_threshold(connection, dataset.name, release_id, threshold_delta, price.surcharge)
     set_release(connection, release_id, now, state=State.RESERVED.value)
 
 

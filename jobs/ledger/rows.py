@@ -28,6 +28,7 @@ from jobs.ledger.records import (
     State,
 )
 from jobs.ledger.tables import CHARGES, CONSUMERS, DATASETS, PARTITIONINGS, RELEASE_BLOCKS, RELEASES
+from jobs.ledger.threshold_tables import THRESHOLDS
 from jobs.ledger.windows import Window
 from pipelines.partition import UnitsIn
 
@@ -60,7 +61,19 @@ def find_dataset(connection: Connection, name: str, *, lock: bool = False) -> Da
     lock: Whether to lock the dataset's row, so that nobody else can charge the dataset before the transaction ends.
     """
     row = _fetch_one(connection, select(*_PUBLIC_OF_DATASETS).where(DATASETS.c.name == name), lock)
-    return None if row is None else replace(dataset_of(row), partitioning=_partitioning(connection, name))
+    if row is None:
+        return None
+    threshold_delta, surcharges = _thresholds(connection, name)
+    partitioning = _partitioning(connection, name)
+    return replace(dataset_of(row), partitioning=partitioning, threshold_delta=threshold_delta, surcharges=surcharges)
+
+
+@reading("record of a threshold")
+def _thresholds(connection: Connection, name: str) -> tuple[Fraction, Fraction]:
+    """The sums of the threshold deltas and of the surcharges of a dataset's charged releases."""
+    rows = connection.execute(select(THRESHOLDS).where(THRESHOLDS.c.dataset == name)).all()
+    zero = Fraction(0)
+    return sum((exact(row.threshold_delta) for row in rows), zero), sum((exact(row.surcharge) for row in rows), zero)
 
 
 @reading("record of a partitioning")
@@ -233,9 +246,11 @@ def stored(amount: Fraction | None) -> str | None:
 
 def charges_of(connection: Connection, dataset: str) -> list[ChargeRecord]:
     """All charges of a dataset, oldest first."""
+    of_release = (RELEASES.c[name] for name in ("state", "repeats", *protection_columns(OPEN)))
     query = (
-        select(CHARGES, *(RELEASES.c[name] for name in ("state", "repeats", *protection_columns(OPEN))))
+        select(CHARGES, *of_release, THRESHOLDS.c.surcharge, THRESHOLDS.c.threshold_delta)
         .join(RELEASES, RELEASES.c.release_id == CHARGES.c.release_id)
+        .outerjoin(THRESHOLDS, THRESHOLDS.c.release_id == CHARGES.c.release_id)
         .where(CHARGES.c.dataset == dataset)
         .order_by(CHARGES.c.number)
     )
@@ -254,6 +269,8 @@ def charges_of(connection: Connection, dataset: str) -> list[ChargeRecord]:
             protection_of(row),
             row.repeats,
             tuple(blocks.get(row.release_id, ())),
+            exact(row.surcharge or "0"),
+            exact(row.threshold_delta or "0"),
         )
         for row in connection.execute(query).all()
     ]

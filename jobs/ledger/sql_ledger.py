@@ -37,14 +37,7 @@ from jobs.ledger.records import (
     ReleaseRecord,
     State,
 )
-from jobs.ledger.rows import (
-    charged_at,
-    charges_of,
-    find_dataset,
-    find_release,
-    find_secrets,
-    release_of,
-)
+from jobs.ledger.rows import charged_at, charges_of, find_dataset, find_release, find_secrets, release_of
 from jobs.ledger.series_records import SeriesRecords
 from jobs.ledger.tables import DATASETS
 from jobs.ledger.windows import Window
@@ -312,13 +305,19 @@ class SqlLedger:
         with self._transaction() as connection:
             return releases.plan(connection, planned, self._clock())
 
-    def reserve(self, release_id: str, budget: Budget, series: SeriesFacts | None = None) -> None:
-        """Charges the whole budget of a release, or 0 for a later step of a series. A second call changes nothing.
+    def reserve(
+        self,
+        release_id: str,
+        budget: Budget,
+        series: SeriesFacts | None = None,
+        threshold_delta: Fraction = Fraction(0),
+    ) -> None:
+        """Charges the whole budget of a release, or 0 for a later step of a series, and its threshold delta.
 
         Raises: The exceptions of ``plan`` and ``paid_by``; nothing is charged then.
         """
         with self._transaction() as connection:
-            releases.reserve(connection, release_id, budget, self._clock(), series)
+            releases.reserve(connection, release_id, budget, self._clock(), series, threshold_delta)
 
     def record_answer(self, release_id: str, number: int, before: str | None, head: str) -> None:
         """Records that an answer is in the journal. This happens before the answer is used.

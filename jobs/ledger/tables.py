@@ -19,7 +19,7 @@ from sqlalchemy import (
     event,
 )
 
-VERSION = 5
+VERSION = 6
 METADATA = MetaData()
 
 # One row, which holds the layout version of all tables, and the id of the ledger, which is public and is drawn once, as

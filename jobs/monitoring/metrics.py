@@ -13,9 +13,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from dpcore.errors import ConfigError, MarqueeError
-from dpcore.kernel.budget import Budget
-from dpcore.kernel.conversion import epsilon_of
 from jobs import exit_codes, log
+from jobs.budget_facts import epsilon_spent, not_negative
 from jobs.ledger import SqlLedger
 from jobs.outputs.certificate import CURRENCIES
 from jobs.planning.job import Job
@@ -152,12 +151,11 @@ def _budget_gauges(job: Job) -> list[_Gauge]:
     if budget.currency is None or budget.total is None:
         return []
     unit = CURRENCIES[budget.currency]
-    amounts = {"spent": budget.spent, "total": budget.total, "remaining": budget.total - budget.spent}
+    amounts = {"spent": budget.spent, "total": budget.total, "remaining": not_negative(budget.remaining)}
     found = [
         _Gauge(f"marquee_budget_{name}", f"Budget of the dataset: {name}.", {unit: float(amount)}, "currency")
         for name, amount in amounts.items()
     ]
-    spent = epsilon_of(Budget(budget.currency, budget.spent), budget.delta) if budget.spent else 0.0
-    epsilons = {"spent": spent, "total": budget.epsilon}
+    epsilons = {"spent": epsilon_spent(budget, budget.currency), "total": budget.epsilon}
     text = "Epsilon of these amounts at the delta of the total; epsilons do not add up."
     return [*found, _Gauge("marquee_budget_epsilon", text, epsilons, "part")]

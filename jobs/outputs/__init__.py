@@ -6,7 +6,9 @@
 * ``answers_table`` (answers.parquet): one row per query, with its answer and error bar.
 * ``attribute_columns``: the columns of that file that say by attribute, or by item, what a query asks.
 * ``schema_file`` (schema.json): the schema of a table with the words of its codebook.
-* ``model_file`` (model.npz): the graphical model, from which more synthetic rows can be drawn.
+* ``items_file`` (items.parquet): the names of items, listed or discovered. ``discovery_section`` and ``discovery_plan``
+  say in the certificate and in a plan how they are discovered.
+* ``model_file`` (model.npz, baskets.npz): the model of a table or of baskets, which gives more synthetic rows.
 * ``plan_report``: the output of ``marquee plan``. ``public_domain`` words its attributes and queries.
 * ``plan_comparison``: mechanisms side by side, and errors against epsilon.
 * ``counted_rows``: which rows a release counts, in words.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import reduce
 from pathlib import Path
 
@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from dpcore.queries import Conjunctions, Marginals, Parities, Products, Queries
 from dpcore.uncertainty import Answers
 from jobs.outputs.attribute_columns import ROWS_AT_ONCE, attribute_columns, attribute_fields
-from jobs.workload.query_text import columns_as_text, labels_of, literal_texts, rows_as_text
-from pipelines.layout import Layout, TableLayout
+from jobs.workload.query_text import columns_as_text, items_as_text, labels_of, literal_texts, rows_as_text
+from pipelines.layout import BasketLayout, Layout, TableLayout
 
 SCHEMA = pa.schema(
     [
@@ -30,6 +30,21 @@ SCHEMA = pa.schema(
         pa.field("measured", pa.bool_(), nullable=False),
     ]
 )
+ESTIMATES = pa.schema(
+    [
+        pa.field("query", pa.string(), nullable=False),
+        pa.field("kind", pa.string(), nullable=False),
+        pa.field("answer", pa.float64(), nullable=False),
+        pa.field("measured", pa.float64()),
+        pa.field("stddev", pa.float64()),
+        pa.field("lower", pa.float64()),
+        pa.field("upper", pa.float64()),
+        pa.field("q_value", pa.float64()),
+        pa.field("guaranteed_lower", pa.float64()),
+        pa.field("guaranteed_upper", pa.float64()),
+    ]
+)
+"""The columns of a release whose answers are estimates: ``measured`` is the noisy value itself, null without one."""
 KINDS = {Marginals: "marginal", Conjunctions: "conjunction", Parities: "parity", Products: "linear"}
 
 
@@ -43,7 +58,7 @@ def write_answers(path: Path, queries: Queries, answers: Answers, layout: Layout
     """
     kind = KINDS[type(queries)]
     written = 0
-    schema = schema_of(queries, layout)
+    schema = schema_of(queries, layout, answers)
     with pq.ParquetWriter(path, schema, compression="zstd") as writer:
         batches = zip(query_texts(queries, layout), attribute_columns(queries, layout), strict=True)
         for texts, asked in batches:
@@ -52,17 +67,39 @@ def write_answers(path: Path, queries: Queries, answers: Answers, layout: Layout
             columns = [
                 texts,
                 pa.repeat(pa.scalar(kind), len(texts)),
-                pa.array(answers.values[rows]),
-                *(_null_for_nan(bar[rows]) for bar in (answers.stddev, answers.lower, answers.upper)),
-                pa.array(answers.measured & ~np.isnan(answers.stddev[rows])),
+                *_numbers(answers, rows),
                 *asked,
             ]
             writer.write_batch(pa.record_batch(columns, schema=schema))
 
 
-def schema_of(queries: Queries, layout: Layout) -> pa.Schema:
-    """The columns of a release's answers.parquet: those of ``SCHEMA``, and one for each attribute of the queries."""
-    return pa.schema([*SCHEMA, *attribute_fields(queries, layout)])
+def schema_of(queries: Queries, layout: Layout, answers: Answers) -> pa.Schema:
+    """The columns of a release's answers.parquet.
+
+    Those of ``SCHEMA``, or of ``ESTIMATES`` if the answers are estimates, and one for each attribute of the queries.
+    """
+    fixed = SCHEMA if answers.estimation is None else ESTIMATES
+    return pa.schema([*fixed, *attribute_fields(queries, layout)])
+
+
+def fixed_schema(names: Sequence[str]) -> pa.Schema:
+    """The columns that are no attributes, ``SCHEMA`` or ``ESTIMATES``, of an answers.parquet with these columns."""
+    return ESTIMATES if list(names[: len(ESTIMATES)]) == ESTIMATES.names else SCHEMA
+
+
+def attribute_names(names: Sequence[str]) -> list[str]:
+    """The columns of attributes or items among the columns of an answers.parquet."""
+    return list(names[len(fixed_schema(names)) :])
+
+
+def _numbers(answers: Answers, rows: slice) -> list[pa.Array]:
+    """The columns of some rows from ``answer`` to the last one that is no attribute."""
+    bars = [_null_for_nan(bar[rows]) for bar in (answers.stddev, answers.lower, answers.upper)]
+    values, more = pa.array(answers.values[rows]), answers.estimation
+    if more is None:
+        return [values, *bars, pa.array(answers.measured & ~np.isnan(answers.stddev[rows]))]
+    further = (more.q_values, more.guaranteed_lower, more.guaranteed_upper)
+    return [values, _null_for_nan(more.measured[rows]), *bars, *(_null_for_nan(column[rows]) for column in further)]
 
 
 def query_texts(queries: Queries, layout: Layout) -> Iterator[pa.Array]:
@@ -77,7 +114,7 @@ def query_texts(queries: Queries, layout: Layout) -> Iterator[pa.Array]:
                 if isinstance(queries, Parities):
                     yield _parities(queries.columns[rows], layout)
                 else:
-                    yield _conjunctions(queries.columns[rows], queries.negated[rows], layout)
+                    yield _conjunctions(queries.columns[rows], queries.negated[rows], queries.counted_in(rows), layout)
         case Marginals():
             if isinstance(layout, TableLayout):
                 yield from _marginals(queries, layout)
@@ -113,10 +150,12 @@ def _cross_product(literals: list[pa.Array]) -> Iterator[pa.Array]:
 
 
 def _and_non_null(left: pa.Array, right: pa.Array) -> pa.Array:
-    return pc.coalesce(_and_joined([left, right]), left, right)
+    return pc.coalesce(pc.binary_join_element_wise(left, right, " & "), left, right)
 
 
-def _conjunctions(columns: NDArray[np.int32], negated: NDArray[np.bool_], layout: Layout) -> pa.Array:
+def _conjunctions(
+    columns: NDArray[np.int32], negated: NDArray[np.bool_], counted: NDArray[np.bool_], layout: Layout
+) -> pa.Array:
     if isinstance(layout, TableLayout):
         positive, negative = columns_as_text(layout, "="), columns_as_text(layout, "!=")
         literals = [
@@ -125,24 +164,24 @@ def _conjunctions(columns: NDArray[np.int32], negated: NDArray[np.bool_], layout
         ]
     else:
         literals = [
-            pc.binary_join_element_wise(pc.if_else(pa.array(signs), "!", ""), pa.array(column).cast(pa.string()), "")
+            pc.binary_join_element_wise(pc.if_else(pa.array(signs), "!", ""), items_as_text(column, layout), "")
             for column, signs in zip(columns.T, negated.T, strict=True)
         ]
-    return _and_joined(literals)
+    if not counted.all():
+        literals = [pc.if_else(pa.array(kept), text, None) for kept, text in zip(counted.T, literals, strict=True)]
+    return pc.binary_join_element_wise(*literals, " & ", null_handling="skip")
 
 
 def _parities(columns: NDArray[np.int32], layout: Layout) -> pa.Array:
-    literals = columns_as_text(layout, "=") if isinstance(layout, TableLayout) else None
+    literals = pa.nulls(0) if isinstance(layout, BasketLayout) else columns_as_text(layout, "=")
     texts = []
     for column in columns.T:
-        present = pa.array(column, mask=column < 0)
-        texts.append(present.cast(pa.string()) if literals is None else literals.take(present))
+        if isinstance(layout, BasketLayout):
+            texts.append(items_as_text(column, layout))
+        else:
+            texts.append(literals.take(pa.array(column, mask=column < 0)))
     joined = pc.binary_join_element_wise(*texts, " ^ ", null_handling="skip")
     return pc.binary_join_element_wise("even(", joined, ")", "")
-
-
-def _and_joined(literals: list[pa.Array]) -> pa.Array:
-    return pc.binary_join_element_wise(*literals, " & ")
 
 
 def _null_for_nan(values: NDArray[np.float64]) -> pa.Array:

@@ -7,7 +7,8 @@ In a table each attribute of the queries has a column of text, null where a quer
 * a prefix, range or group as the query writes it: ``<40``, ``[18, 65)``, ``north | south``.
 
 A column is named as its attribute; ``_attribute`` is appended to a name that answers.parquet has already. Conjunctions
-of baskets have the columns ``items`` and ``negated``, and parities of baskets ``items``. Parities of a table have none.
+of baskets have the columns ``items`` and ``negated``, and parities of baskets ``items``: numbers, or names if items
+have names. Parities of a table have none.
 """
 
 from __future__ import annotations
@@ -24,16 +25,19 @@ from numpy.typing import NDArray
 
 from dpcore.queries import Conjunctions, Marginals, Parities, Products, Queries
 from jobs.workload.query_text import row_labels
+from pipelines.arrow import numbers_of
 from pipelines.attributes import Attribute
-from pipelines.layout import Layout, TableLayout
+from pipelines.layout import BasketLayout, Layout, TableLayout
 
-FIXED: Final = ("query", "kind", "answer", "stddev", "lower", "upper", "measured")
-"""The columns that every answers.parquet has."""
+FIXED: Final = (
+    *("query", "kind", "answer", "stddev", "lower", "upper", "measured"),
+    *("q_value", "guaranteed_lower", "guaranteed_upper"),
+)
+"""The columns of answers.parquet that are no attributes; those of the second line only where answers are estimates."""
 
 _SUFFIX: Final = "_attribute"
 
-ROWS_AT_ONCE: Final = 1 << 18
-_ITEMS = pa.field("items", pa.list_(pa.int32()))
+ROWS_AT_ONCE: Final = 1 << 16
 _NEGATED = pa.field("negated", pa.list_(pa.bool_()))
 
 
@@ -49,7 +53,8 @@ def attribute_fields(queries: Queries, layout: Layout) -> list[pa.Field]:
     """The fields of ``attribute_columns``, in order."""
     if isinstance(layout, TableLayout):
         return [pa.field(column_of(attribute.name), pa.string()) for attribute in _asked(queries, layout)]
-    return [_ITEMS] if isinstance(queries, Parities) else [_ITEMS, _NEGATED]
+    items = pa.field("items", pa.list_(item_type(layout)))
+    return [items] if isinstance(queries, Parities) else [items, _NEGATED]
 
 
 def attribute_columns(queries: Queries, layout: Layout) -> Iterator[list[pa.Array]]:
@@ -64,8 +69,28 @@ def attribute_columns(queries: Queries, layout: Layout) -> Iterator[list[pa.Arra
     assert isinstance(queries, Conjunctions | Parities)
     for start in range(0, queries.size, ROWS_AT_ONCE):
         rows = slice(start, start + ROWS_AT_ONCE)
-        items = _lists(queries.columns[rows], pa.int32())
-        yield [items] if isinstance(queries, Parities) else [items, _lists(queries.negated[rows], pa.bool_())]
+        is_literal = queries.columns[rows] >= 0 if isinstance(queries, Parities) else queries.counted_in(rows)
+        items = item_lists(queries.columns[rows], is_literal, layout)
+        if isinstance(queries, Parities):
+            yield [items]
+        else:
+            yield [items, _lists(queries.negated[rows], is_literal, pa.bool_())]
+
+
+def item_type(layout: BasketLayout) -> pa.DataType:
+    """The type of a column of items: their names, or their numbers."""
+    return pa.int32() if layout.names is None else pa.string()
+
+
+def items_column(codes: NDArray[np.int32], layout: BasketLayout) -> pa.Array:
+    """Items by name, or by number where they have no names."""
+    return pa.array(codes, pa.int32()) if layout.names is None else layout.names.take(codes).cast(pa.string())
+
+
+def item_lists(codes: NDArray[np.int32], present: NDArray[np.bool_], layout: BasketLayout) -> pa.Array:
+    """Each row of codes as a list of the items that are present, by name where they have names."""
+    lists = _lists(codes, present, pa.int32())
+    return pa.ListArray.from_arrays(lists.offsets, items_column(numbers_of(lists.values), layout))
 
 
 def _asked(queries: Queries, layout: TableLayout) -> list[Attribute]:
@@ -98,7 +123,8 @@ def _of_table(queries: Queries, layout: TableLayout) -> Iterator[list[pa.Array]]
         case Conjunctions():
             for start in range(0, queries.size, ROWS_AT_ONCE):
                 rows = slice(start, start + ROWS_AT_ONCE)
-                yield _of_literals(asked, queries.columns[rows], queries.negated[rows], layout)
+                literals = queries.columns[rows], queries.negated[rows], queries.counted_in(rows)
+                yield _of_literals(asked, *literals, layout)
         case Parities():
             yield from ([] for _ in range(0, queries.size, ROWS_AT_ONCE))
 
@@ -119,10 +145,14 @@ def _cells(asked: Sequence[Attribute], labels: dict[str, pa.Array]) -> Iterator[
 
 
 def _of_literals(
-    asked: Sequence[Attribute], columns: NDArray[np.int32], negated: NDArray[np.bool_], layout: TableLayout
+    asked: Sequence[Attribute],
+    columns: NDArray[np.int32],
+    negated: NDArray[np.bool_],
+    counted: NDArray[np.bool_],
+    layout: TableLayout,
 ) -> list[pa.Array]:
     labels = pa.array([label for attribute in layout.schema.attributes for label in attribute.labels], pa.string())
-    groups = layout.view.group_of_column()[columns]
+    groups = np.where(counted, layout.view.group_of_column()[columns], -1)
     texts = [
         pc.binary_join_element_wise(pc.if_else(pa.array(signs), "!=", ""), labels.take(pa.array(column)), "")
         for column, signs in zip(columns.T, negated.T, strict=True)
@@ -142,8 +172,7 @@ def _joined(before: pa.Array, text: pa.Array) -> pa.Array:
     return pc.coalesce(pc.binary_join_element_wise(before, text, " & "), before, text)
 
 
-def _lists(values: NDArray[np.int32] | NDArray[np.bool_], kind: pa.DataType) -> pa.Array:
-    """Each row as a list. The columns of a parity that it does not use are negative, and are left out."""
-    present = values >= 0
+def _lists(values: NDArray[np.int32] | NDArray[np.bool_], present: NDArray[np.bool_], kind: pa.DataType) -> pa.Array:
+    """Each row as a list of the values that are present."""
     offsets = np.concatenate([[0], np.cumsum(present.sum(axis=1))])
     return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), pa.array(values[present], kind))

@@ -12,6 +12,7 @@ from typing import Any
 
 from dpcore.kernel.budget import Budget, Charge, Currency
 from dpcore.kernel.conversion import epsilon_of
+from dpcore.kernel.item_threshold import epsilon_with_threshold_delta
 from dpcore.kernel.scales import noise_of
 from dpcore.numerical_bound import epsilon_of_events
 from dpcore.uncertainty import CONFIDENCE
@@ -20,8 +21,10 @@ from jobs.config import Config
 from jobs.figures import format_exact
 from jobs.mechanisms import settings_of
 from jobs.outputs.counted_rows import filter_text, partition_text, table_text
+from jobs.outputs.discovery_section import discovery_section
 from jobs.planning.identity import WORKLOAD_PATHS, canonical_sha256, identifying_config, identifying_schema
 from jobs.planning.job import Job
+from jobs.planning.remarks import remarks
 from jobs.planning.series import SeriesFacts
 from jobs.version import versions
 from pipelines.attributes import Attribute
@@ -74,6 +77,15 @@ _PREDICTED_ERROR = (
     "The predicted error is the expected error, in counts, that the noise alone causes. It is null when the mechanism "
     "has no useful formula for it."
 )
+_ESTIMATES = (
+    "An answer is an estimate from all noisy values of the release; the column measured has its own noisy value, and "
+    "stddev the noise in that value. The interval lower to upper covers the stated part of exact answers on average "
+    "over the queries of a release, as far as the prior that is learnt from all noisy values fits the data; this is "
+    "measured on test data, not proven. The interval guaranteed_lower to guaranteed_upper holds with the stated "
+    "confidence for each query alone, whatever the data contain. Of the queries with a q_value of at most q, the "
+    "expected fraction whose exact answer is 0 is at most q, whatever the data contain, for every q that is fixed in "
+    "advance."
+)
 KEPT_STATISTICS = (
     "Exact statistics of files that have not changed may come from an encrypted store of earlier runs. They are those "
     "of a run that reads all files, provided that the key of the store is secret, and that where the files lie every "
@@ -118,7 +130,13 @@ class KernelRecord:
 
 
 def write_certificate(
-    path: Path, job: Job, workload: Workload, record: KernelRecord, synthetic_rows: int | None
+    path: Path,
+    job: Job,
+    workload: Workload,
+    record: KernelRecord,
+    synthetic_rows: int | None,
+    *,
+    has_estimates: bool = False,
 ) -> None:
     """Writes the certificate. The same release made with the same versions gives the same bytes.
 
@@ -126,17 +144,20 @@ def write_certificate(
 
     The other arguments are those of ``certificate``.
     """
-    content = certificate(job, workload, record, synthetic_rows)
+    content = certificate(job, workload, record, synthetic_rows, has_estimates=has_estimates)
     path.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
-def certificate(job: Job, workload: Workload, record: KernelRecord, synthetic_rows: int | None) -> dict[str, object]:
+def certificate(
+    job: Job, workload: Workload, record: KernelRecord, synthetic_rows: int | None, *, has_estimates: bool = False
+) -> dict[str, object]:
     """The certificate as a JSON object.
 
     job: The release.
     workload: The queries that the release answers.
     record: All kernel calls of the release.
     synthetic_rows: Number of synthetic rows; None when there are none.
+    has_estimates: Whether answers.parquet has the columns of estimates.
     """
     config = job.config
     return {
@@ -147,6 +168,7 @@ def certificate(job: Job, workload: Workload, record: KernelRecord, synthetic_ro
         "reserved_at": record.reserved_at,
         "dataset": _dataset(config),
         **({} if job.series is None else {"series": series_section(job.series, record.paid_by)}),
+        **_discovery(job),
         "numerical_bound": _explained_bound(job, record.charges),
         "public_facts": _public_facts(job),
         "mechanism": {"name": config.mechanism.name, "settings": settings_of(job.mechanism)},
@@ -155,9 +177,10 @@ def certificate(job: Job, workload: Workload, record: KernelRecord, synthetic_ro
             "confidence_of_intervals": CONFIDENCE,
             "predicted_mean_absolute_error": job.plan.predicted_error,
             "note": _PREDICTED_ERROR,
+            **({"estimates": _ESTIMATES} if has_estimates else {}),
         },
         "synthetic_rows": synthetic_rows,
-        "notes": list(job.plan.notes),
+        "notes": [*job.plan.notes, *remarks(job)],
         "versions": versions(),
         "hashes": _hashes(job, workload, record),
         "config": identifying_config(config),
@@ -180,6 +203,13 @@ def _dataset(config: Config) -> dict[str, object]:
     }
     named = {"name": config.dataset.name, "snapshot": config.dataset.snapshot}
     return {**named, **{key: text for key, text in described.items() if text is not None}}
+
+
+def _discovery(job: Job) -> dict[str, object]:
+    layout = job.layout
+    if job.discovery is None or isinstance(layout, TableLayout) or layout.names is None:
+        return {}
+    return {"discovery": discovery_section(job.discovery, layout.items, layout.names.digest)}
 
 
 def series_section(series: SeriesFacts, paid_by: str | None) -> dict[str, object]:
@@ -230,7 +260,7 @@ def _guarantee(job: Job) -> dict[str, object]:
         "currency": CURRENCIES[job.budget.currency],
         "additive_noise": noise_of(job.budget.currency).value,
         "reserved_in_the_ledger": _exact(job.budget.amount),
-        "epsilon_at_other_deltas": epsilon_at_other_deltas(job.budget),
+        "epsilon_at_other_deltas": epsilon_at_other_deltas(job.budget, job.threshold_delta),
     }
 
 
@@ -279,7 +309,7 @@ def numerical_bound(job: Job, charges: Sequence[Charge] = ()) -> dict[str, float
 
 def _fixed_in_advance(job: Job, charges: Sequence[Charge]) -> bool:
     """Whether the plan lists every kernel call of the release, and every charge belongs to a listed call."""
-    if job.popularity is not None or not job.plan.events:
+    if job.popularity is not None or job.discovery is not None or not job.plan.events:
         return False
     planned: Counter[Fraction] = Counter()
     for event in job.plan.events:
@@ -292,11 +322,18 @@ def _deltas(job: Job) -> list[float]:
     return sorted({*([delta] if delta else []), *_OTHER_DELTAS}, reverse=True)
 
 
-def epsilon_at_other_deltas(budget: Budget) -> dict[str, float]:
-    """The epsilon that a budget implies at each of the usual deltas; empty for pure DP, where it is the same."""
+def epsilon_at_other_deltas(budget: Budget, threshold_delta: Fraction = Fraction(0)) -> dict[str, float]:
+    """The epsilon that a budget implies at each of the usual deltas; empty for pure DP, where it is the same.
+
+    threshold_delta: What the threshold of a discovery takes from delta. Deltas that it leaves nothing of are left out.
+    """
     if budget.currency is Currency.PURE:
         return {}
-    return {f"{delta:g}": epsilon_of(budget, delta) for delta in _OTHER_DELTAS}
+    return {
+        f"{delta:g}": epsilon_with_threshold_delta(budget, delta, threshold_delta)
+        for delta in _OTHER_DELTAS
+        if Fraction(delta) > threshold_delta
+    }
 
 
 def _exact(amount: Fraction) -> dict[str, object]:

@@ -74,6 +74,19 @@ class SeriesOfSteps(_Part):
     note: str = Field(description="What the guarantee covers, and on which condition.")
 
 
+class DiscoveredNames(_Part):
+    """How items were discovered, and which."""
+
+    threshold_delta: Exact = Field(description="The part of delta for names that only one unit has.")
+    thresholds: list[Epsilon] = Field(
+        description="Smallest noisy sum of a released item in each round; a unit of k items adds 1 / sqrt(k)."
+    )
+    at_most: Positive = Field(description="Maximum number of released items.")
+    items: Positive = Field(description="Number of released items.")
+    names: Digest = Field(description="SHA-256 of the names in items.parquet, in order.")
+    note: str = Field(description="What the numbers mean.")
+
+
 class NumericalBound(_Part):
     """A smaller epsilon, if one is known."""
 
@@ -128,6 +141,9 @@ class AnswerFacts(_Part):
     confidence_of_intervals: float = Field(gt=0, lt=1, description="Confidence of each interval on its own.")
     predicted_mean_absolute_error: Finite | None = Field(description="Expected error from the noise alone, in counts.")
     note: str = Field(description="What the predicted error is.")
+    estimates: str | None = Field(
+        default=None, description="What answers, intervals and q-values say if the answers are estimates."
+    )
 
 
 class KernelAnswers(_Part):
@@ -183,7 +199,9 @@ class CertifiedCharge(_Part):
     """One kernel call with its cost, and what the cost follows from."""
 
     label: str = Field(description="Description of the call.")
-    verb: Literal["measure", "measure_errors", "select", "sample", "retain"] = Field(description="Verb of the kernel.")
+    verb: Literal["measure", "measure_errors", "select", "sample", "retain", "discover"] = Field(
+        description="Verb of the kernel."
+    )
     amount: Exact = Field(description="The exact cost, in the currency of the guarantee.")
     amount_as_number: Finite = Field(description="The nearest double.")
     law: Literal[
@@ -213,13 +231,16 @@ class Certificate(_Part):
     series: SeriesOfSteps | None = Field(
         default=None, description="The series that the release is a step of; missing if it stands alone."
     )
+    discovery: DiscoveredNames | None = Field(
+        default=None, description="How items were discovered; missing if they were known."
+    )
     numerical_bound: NumericalBound = Field(description="A smaller epsilon, if one is known.")
     public_facts: PublicFacts = Field(description="Facts that are public by declaration.")
     mechanism: NamedMechanism = Field(description="The mechanism with its settings.")
     workload: AnsweredWorkload = Field(description="The queries.")
     answers: AnswerFacts = Field(description="How the answers' error bars are meant.")
     synthetic_rows: Positive | None = Field(description="Number of synthetic units; null without synthetic rows.")
-    notes: list[str] = Field(description="Remarks of the mechanism.")
+    notes: list[str] = Field(description="Remarks of the mechanism, and on what is assumed.")
     versions: dict[str, str] = Field(description="Versions of Marquee, Python and the packages.")
     hashes: Hashes = Field(description="Hashes of everything public that determines the release.")
     config: dict[str, Any] = Field(

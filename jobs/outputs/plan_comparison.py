@@ -7,7 +7,7 @@ import math
 from collections.abc import Sequence
 from typing import Any, Final
 
-from jobs.outputs.plan_report import NOTHING_SPENT, least_time_text, memory_text
+from jobs.outputs.plan_report import duration_text, memory_text
 from jobs.planning.comparison import ErrorAt, Option
 
 COLUMNS: Final = ("mechanism", "error", "time", "memory", "rounds", "accounting", "rows", "")
@@ -19,7 +19,9 @@ _ACCOUNTING: Final = {"epsilon": "pure", "rho": "zcdp", "mu^2": "gdp"}
 LEGEND: Final = (
     "error: mean absolute error of an answer in counts that the noise alone is expected to cause; '-' where the "
     "mechanism has no formula for it, because its error depends on the data",
-    "time: CPU time for rounds and synthetic rows at least, not counting the fit of a model; memory: on the driver",
+    "time: about, the CPU time that the plan predicts for the mechanism and synthetic rows, usually within a factor of "
+    "2; at least, that of rounds and synthetic rows, not counting the fit of a model; neither counts reading the data",
+    "memory: on the driver",
     "mechanisms but the config's own have their default settings",
 )
 
@@ -42,7 +44,7 @@ def _row(option: Option, own: str, recommended: str) -> list[str]:
     return [
         option.name,
         "-" if option.error is None else f"{option.error:.4g}",
-        least_time_text(option.seconds or 0.0),
+        duration_text(option.seconds or 0.0, option.predicted),
         memory_text(option.memory_bytes or 0),
         "-" if not option.rounds else f"{option.rounds:,}",
         "-" if option.currency is None else _ACCOUNTING[option.currency.value],
@@ -68,11 +70,12 @@ def option_facts(options: Sequence[Option]) -> list[dict[str, Any]]:
     ]
 
 
-def error_lines(points: Sequence[ErrorAt], mechanism: str) -> list[str]:
+def error_lines(points: Sequence[ErrorAt], mechanism: str, last: str) -> list[str]:
     """Errors against epsilon as a small plot of text. The bars have a logarithmic scale.
 
     points: Errors by increasing epsilon.
     mechanism: Name of the mechanism.
+    last: The last line below the plot.
     """
     known = [point.error for point in points if point.error]
     if not known:
@@ -89,7 +92,7 @@ def error_lines(points: Sequence[ErrorAt], mechanism: str) -> list[str]:
         else:
             bar = _bar(point.error, min(known), max(known))
             lines.append(f"{point.epsilon:>9.4g}  {point.error:>10.4g}  {bar}")
-    return [*lines, NOTHING_SPENT]
+    return [*lines, last]
 
 
 def error_facts(points: Sequence[ErrorAt]) -> list[dict[str, Any]]:

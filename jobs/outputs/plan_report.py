@@ -10,13 +10,16 @@ from dpcore.kernel.budget import Currency
 from dpcore.kernel.privacy_terms import PrivacyTerms
 from dpcore.mechanisms.api import Step
 from dpcore.mechanisms.recommendation import Recommendation, recommended
+from dpcore.queries import Itemsets
 from jobs.objects.folder import StoredFolder
 from jobs.outputs.certificate import numerical_bound, promise
 from jobs.outputs.counted_rows import filter_text, partition_text, table_text
+from jobs.outputs.discovery_plan import discovery_facts, discovery_texts
 from jobs.outputs.public_domain import domain_facts, domain_texts, queries_text
 from jobs.planning.engines import FEW_ROWS
 from jobs.planning.identity import identifying_config
 from jobs.planning.job import Job
+from jobs.planning.remarks import remarks
 from jobs.planning.rows import LARGEST_UNCERTAIN, smallest_certain_number
 from pipelines.source.file_format import FileFormat, format_of
 
@@ -26,7 +29,7 @@ _ACCOUNTING = {
     Currency.GDP: "gdp: Gaussian DP; squares of mu add up; the noise is Gaussian, finely rounded",
 }
 _MAX_STEPS = 16  # Lines of a plan for steps; a workload of many measured marginals has hundreds.
-NOTHING_SPENT = "No budget was spent, and no data were read."
+_NOT_SHOWN = ("events", "cpu_seconds")  # The seconds of the whole run are shown in place of the mechanism's.
 
 
 @dataclass(frozen=True)
@@ -64,7 +67,8 @@ def plan_facts(job: Job, ledger: LedgerFacts, signed_by: str | None = None) -> d
         "currency": job.budget.currency.value,
         "amount": float(job.budget.amount),
         "popularity_amount": float(job.popularity.amount) if job.popularity else 0.0,
-        "answers": job.answered.queries.size,
+        "discovery": discovery_facts(job),
+        "answers": job.answered.requested.size,
         "queries": queries_text(job.config.workload, job.answered),
         "domain": domain_facts(job.layout),
         "series": None if job.series is None else job.series.named,
@@ -72,8 +76,9 @@ def plan_facts(job: Job, ledger: LedgerFacts, signed_by: str | None = None) -> d
         "recommended": dataclasses.asdict(recommended_for(job)),
         "signed_by": signed_by,
         "numerical_bound": numerical_bound(job),
-        **{name: value for name, value in dataclasses.asdict(job.plan).items() if name != "events"},
+        **{name: value for name, value in dataclasses.asdict(job.plan).items() if name not in _NOT_SHOWN},
         "seconds_at_least": job.work.seconds,
+        "seconds_predicted": job.work.predicted,
         "rows_bytes": job.work.rows_bytes,
         **({"output": str(job.output)} if isinstance(job.output, StoredFolder) else {}),
         "notes": _notes(job),
@@ -82,7 +87,13 @@ def plan_facts(job: Job, ledger: LedgerFacts, signed_by: str | None = None) -> d
 
 def plan_lines(job: Job, ledger: LedgerFacts, signed_by: str | None = None) -> list[str]:
     """The plan as lines of text. The arguments are those of ``plan_facts``."""
-    return [*(f"{name:<10} {fact}" for name, fact in plan_pairs(job, ledger, signed_by)), NOTHING_SPENT]
+    return [*(f"{name:<10} {fact}" for name, fact in plan_pairs(job, ledger, signed_by)), nothing_spent(job)]
+
+
+def nothing_spent(job: Job) -> str:
+    """The last line of a plan. A public table is read for it."""
+    read = "data" if job.config.mechanism.public is None else "private data"
+    return f"No budget was spent, and no {read} were read."
 
 
 def plan_pairs(job: Job, ledger: LedgerFacts, signed_by: str | None = None) -> list[tuple[str, str]]:
@@ -111,15 +122,21 @@ def _work_pairs(job: Job) -> list[tuple[str, str]]:
     pairs = [("domain", text) for text in domain_texts(job.layout)]
     pairs += [
         ("queries", queries_text(job.config.workload, job.answered)),
-        ("answers", f"{job.answered.queries.size:,}"),
+        ("answers", _answers_text(job)),
         ("mechanism", f"{job.config.mechanism.name}, for {job.mechanism.traits.recommended_for}"),
         ("recommended", f"{advice.name}: {advice.why}"),
         ("rounds", f"{plan.rounds}"),
-        ("time", _least_time(job)),
+        ("time", _time(job)),
         ("memory", f"{memory_text(plan.memory_bytes)} on the driver"),
         ("error", _error(job)),
     ]
     return pairs
+
+
+def _answers_text(job: Job) -> str:
+    """The number of answers; of itemsets the largest number, because the mechanism finds out which they are."""
+    asked = job.answered.requested
+    return f"at most {asked.size:,}" if isinstance(asked, Itemsets) else f"{asked.size:,}"
 
 
 def _data_pairs(job: Job, signed_by: str | None) -> list[tuple[str, str]]:
@@ -165,6 +182,7 @@ def _step_pairs(job: Job) -> list[tuple[str, str]]:
         amount = f"{job.budget.currency.value} = {float(job.popularity.amount):.6g}"
         pairs.append(("first", f"noisy popularity is measured for {amount};"))
         pairs.append(("", "the steps below share the remaining budget"))
+    pairs += [("first" if not number else "", text) for number, text in enumerate(discovery_texts(job))]
     steps = job.plan.steps
     shown = steps if len(steps) <= _MAX_STEPS else steps[: _MAX_STEPS - 1]
     pairs += [("step", _step_text(step)) for step in shown]
@@ -205,15 +223,15 @@ def _store(job: Job) -> str | None:
 
 
 def _notes(job: Job) -> tuple[str, ...]:
-    """Remarks of the mechanism, and on the number of synthetic rows."""
+    """Remarks of the mechanism, on what is assumed, and on the number of synthetic rows."""
     certain, gives_rows = smallest_certain_number(job), job.mechanism.traits.gives_rows(job.mechanism)
     if not gives_rows or job.config.output.synthetic_rows != "auto" or certain <= LARGEST_UNCERTAIN:
-        return tuple(job.plan.notes)
+        return (*job.plan.notes, *remarks(job))
     note = (
         f"below {certain:,.0f} rows, the noise of the number of rows may be as large as the number itself; auto then "
         f"writes at most {LARGEST_UNCERTAIN:,} synthetic rows"
     )
-    return (*job.plan.notes, note)
+    return (*job.plan.notes, *remarks(job), note)
 
 
 def recommended_for(job: Job) -> Recommendation:
@@ -222,10 +240,22 @@ def recommended_for(job: Job) -> Recommendation:
     return recommended(PrivacyTerms(job.unit, job.rest), job.stand_in, rows=isinstance(rows, int) and rows > 0)
 
 
-def _least_time(job: Job) -> str:
+def _time(job: Job) -> str:
+    if job.work.predicted is not None:
+        return (
+            f"{duration_text(job.work.seconds, job.work.predicted)} of CPU time on {_place(job)}, predicted within a "
+            "factor of 2 in most cases, without reading the data"
+        )
     gives_rows = job.mechanism.traits.gives_rows(job.mechanism)
     fit = ", not counting the fit of a model" if gives_rows else ""
     return f"{least_time_text(job.work.seconds)} of CPU time on {_place(job)}, for rounds and synthetic rows{fit}"
+
+
+def duration_text(seconds: float, predicted: float | None) -> str:
+    """A predicted run time in words, or else a lower bound of it."""
+    if predicted is None:
+        return least_time_text(seconds)
+    return "less than a second" if predicted < 1 else f"about {time_text(predicted)}"
 
 
 def least_time_text(seconds: float) -> str:

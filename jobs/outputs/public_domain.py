@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any, Final
 
-from dpcore.queries import Marginals, Products
+from dpcore.queries import Itemsets, Marginals, Products
 from dpcore.workload import Workload
 from jobs.config.workload import MarginalQueries, Queries
 from jobs.wording import number_of
@@ -41,7 +41,8 @@ def domain_facts(layout: Layout) -> dict[str, Any]:
 def domain_texts(layout: Layout) -> list[str]:
     """The same as text: the codes of the attributes, and then those that the schema has added to the listed values."""
     if not isinstance(layout, TableLayout):
-        return [f"{layout.items:,} items"]
+        known = "" if layout.names is not None or not layout.any_items else "at most "
+        return [f"{known}{layout.items:,} items"]
     attributes = layout.schema.attributes
     shown = ", ".join(f"{attribute.name} {attribute.size:,}" for attribute in attributes[:_SHOWN])
     more = f" and {len(attributes) - _SHOWN:,} more attributes" if len(attributes) > _SHOWN else ""
@@ -59,6 +60,8 @@ def queries_text(section: Queries, workload: Workload) -> str:
     section: The section ``workload`` of the config.
     workload: The queries that follow from it.
     """
+    if isinstance(workload.requested, Itemsets):
+        return workload.requested.description
     queries = workload.queries
     if isinstance(queries, Marginals):
         return f"{number_of(len(queries.cliques), 'marginal')}{_choice(section.marginals)}"
@@ -67,8 +70,11 @@ def queries_text(section: Queries, workload: Workload) -> str:
         plural = "products of query matrices" if section.products is not None else "marginals with ranges"
         return f"{number_of(len(queries.terms), what, plural)}{_choice(section.marginals)}"
     if section.conjunctions is not None:
-        order = section.conjunctions.order
-        return number_of(queries.size, "conjunction") + ("" if order is None else f" of {number_of(order, 'literal')}")
+        order, orders = section.conjunctions.order, section.conjunctions.orders
+        text = number_of(queries.size, "conjunction")
+        if orders is not None:
+            return f"{text} of {', '.join(map(str, sorted(orders)))} literals"
+        return text if order is None else f"{text} of {number_of(order, 'literal')}"
     return number_of(queries.size, "parity", "parities")
 
 

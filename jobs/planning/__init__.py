@@ -3,6 +3,7 @@
 * ``job``: start here. It reads what the config names and builds a ``Job`` with layout, mechanism, budget, workload and
   plan.
 * ``dataset``: location, filter of rows and layout of the data. ``places``: a new location of moved data.
+* ``discovery``: how much of delta and of the budget discovers items.
 * ``identity``: the release id, and the canonical form of a dataset's path.
 * ``paths``: the files that a config names, found from the folder of the config.
 * ``rows``: how many synthetic rows ``auto`` writes.

@@ -34,6 +34,7 @@ class Option:
     skipped: Whether its plan took too long, so that it is not known whether it can.
     error: Expected absolute error of an answer from the noise alone, in counts; None where there is no formula.
     seconds: CPU seconds for rounds and rows, at least; None without a plan.
+    predicted: CPU seconds of mechanism and rows, as its plan predicts them; None without a prediction.
     memory_bytes: Peak memory of the driver's arrays; None without a plan.
     rounds: Number of adaptive rounds; None without a plan.
     currency: Accounting of the release; None without a plan.
@@ -45,6 +46,7 @@ class Option:
     skipped: bool = False
     error: float | None = None
     seconds: float | None = None
+    predicted: float | None = None
     memory_bytes: int | None = None
     rounds: int | None = None
     currency: Currency | None = None
@@ -99,13 +101,13 @@ def _option(job: Job, name: str, seconds: float) -> Option:
         rows = job.config.output.synthetic_rows
         gives_rows = mechanism.traits.gives_rows(mechanism)
         units = (rows if isinstance(rows, int) else job.unit.units) if gives_rows else 0
-        work = work_of(plan, job.stand_in.queries.size, units, job.layout)
+        work = work_of(plan, job.stand_in.requested.size, units, job.layout)
     except OutOfTimeError:
         return Option(name, f"its plan takes longer than {seconds:g} seconds", skipped=True)
     except (MarqueeError, ValueError) as error:
         return Option(name, " ".join(str(error).split()).removeprefix("mechanism: "))
     currency = currency_of(job.config.privacy, mechanism)
-    figures = (plan.predicted_error, work.seconds, plan.memory_bytes, plan.rounds)
+    figures = (plan.predicted_error, work.seconds, work.predicted, plan.memory_bytes, plan.rounds)
     return Option(name, "", False, *figures, currency, gives_rows)
 
 

@@ -7,8 +7,10 @@ from datetime import date
 from dpcore.errors import ConfigError
 from jobs.config import Dataset, EngineChoice
 from jobs.config.dataset import Limits
+from jobs.config.items import discovery_of
 from jobs.planning.partition import partition_of
 from pipelines.attributes import days_since_epoch
+from pipelines.item_names import ItemNames
 from pipelines.layout import BasketLayout, Layout, TableLayout
 from pipelines.row_filter import Condition, RowFilter
 from pipelines.schema import Schema
@@ -56,20 +58,31 @@ def check_readable(dataset: Dataset, engine: EngineChoice) -> None:
         )
 
 
-def layout_of(dataset: Dataset, schema: Schema | None) -> Layout:
+def layout_of(dataset: Dataset, schema: Schema | None, names: ItemNames | None = None) -> Layout:
     """The public layout of the data.
 
     dataset: The section ``dataset`` of a config.
     schema: The schema of a table; None for baskets.
+    names: The public names of the items of baskets; None if items are numbers.
 
-    Raises: ConfigError when the filter of rows or the partitions contradict themselves.
+    Raises: ConfigError when there are more items than fit in memory, or the filter of rows or the partitions contradict
+        themselves.
     """
     facts = (dataset.clustered_by_unit, _row_filter(dataset), partition_of(dataset))
     unit, parts = dataset.unit, parts_of(dataset.unit)
     if schema is not None:
         return TableLayout(unit, schema, dataset.max_rows_per_unit or 1, *facts, unit_parts=parts)
-    items, bound = dataset.items or 0, dataset.max_items_per_unit
-    return BasketLayout(unit, dataset.item or "", items, bound, *facts, unit_parts=parts)
+    items, bound = _number_of_items(dataset, names), dataset.max_items_per_unit
+    discovered = discovery_of(dataset.items) is not None
+    return BasketLayout(
+        unit, dataset.item or "", items, bound, *facts, unit_parts=parts, names=names, any_items=discovered
+    )
+
+
+def _number_of_items(dataset: Dataset, names: ItemNames | None) -> int:
+    discover = discovery_of(dataset.items)
+    known = dataset.items if isinstance(dataset.items, int) else 0
+    return names.size if names is not None else known if discover is None else discover.at_most
 
 
 def _row_filter(dataset: Dataset) -> RowFilter:

@@ -25,9 +25,10 @@ WORKLOAD_PATHS = {"conjunctions": {"file", "weights_file"}}
 # Paths and the engine change neither the guarantee nor any byte of the release, so they are not part of its id. Nor is
 # the number of synthetic rows, which are drawn from noisy answers: another number must not be charged again.
 _NOT_IDENTIFYING = {
-    "dataset": {"path": True, "format": True, "csv": True, "table_schema": True, "table": {"uri"}},
+    "dataset": {"path": True, "format": True, "csv": True, "table_schema": True, "table": {"uri"}, "items": {"file"}},
     "privacy": {"ledger"},
     "workload": WORKLOAD_PATHS,
+    "mechanism": {"public"},
     "engine": True,
     "output": True,
 }
@@ -36,6 +37,8 @@ _NOT_IDENTIFYING = {
 # Keys that have joined the config within this version: without them, an id is what it was.
 _ONLY_IF_GIVEN = ("catalog", "frame", "partition")
 _RANDOM_MARGINALS = ("count", "seed")
+_MIXED_ORDERS = ("orders",)
+_NEW_WORKLOADS = ("itemsets",)
 
 # Every version up to 0.10 wrote releases whose records hold neither a version nor a digest of the identity. Their ids
 # follow from the config as these versions saw it: 0.6 to 0.10 had the number of synthetic rows in the id, and up to 0.9
@@ -75,9 +78,21 @@ def identity_of(config: Config, schema: Schema | None, files: Mapping[str, str])
     digest = canonical_sha256({"config": written, "schema": _without_defaults(schema), "files": dict(files)})
     # No version without a record could read a table or a frame, choose rows or marginals, or make a step of a series.
     dataset, marginals = config.dataset, config.workload.marginals
-    new_keys = dataset.table or dataset.where or dataset.partition or dataset.catalog or dataset.frame or config.series
+    named = not isinstance(dataset.items, int | None)
+    new_keys = (
+        named
+        or dataset.table
+        or dataset.where
+        or dataset.partition
+        or dataset.catalog
+        or dataset.frame
+        or config.mechanism.public
+        or config.series
+    )
     random = marginals is not None and marginals.count is not None
-    versions = () if new_keys or random else _VERSIONS_WITHOUT_RECORD
+    conjunctions = config.workload.conjunctions
+    mixed = conjunctions is not None and conjunctions.orders is not None
+    versions = () if new_keys or random or mixed or config.workload.itemsets else _VERSIONS_WITHOUT_RECORD
     older = {
         id_of(_as_before(config, version), identifying_schema(schema), files, version): version for version in versions
     }
@@ -87,9 +102,13 @@ def identity_of(config: Config, schema: Schema | None, files: Mapping[str, str])
 def _as_before(config: Config, version: str) -> dict[str, Any]:
     """The part of a config that a version up to 0.10 took for identifying."""
     facts = config.model_dump(mode="json", exclude=_NOT_IDENTIFYING_BEFORE)  # type: ignore[arg-type]
+    for key in _NEW_WORKLOADS:
+        del facts["workload"][key]
     for key in _RANDOM_MARGINALS if facts["workload"]["marginals"] is not None else ():
         del facts["workload"]["marginals"][key]
     conjunctions = facts["workload"]["conjunctions"]
+    for key in _MIXED_ORDERS if conjunctions is not None else ():
+        del conjunctions[key]
     if version != _LAST_WITHOUT_RECORD and conjunctions is not None:
         conjunctions["share"] = conjunctions.pop("popularity_share")
     return facts
@@ -128,7 +147,13 @@ def identifying_config(config: Config) -> dict[str, Any]:
     A release that is no step of a series has no section ``series``.
     """
     facts = _facts(config)
-    for section, keys in ((facts["dataset"], _ONLY_IF_GIVEN), (facts["workload"]["marginals"], _RANDOM_MARGINALS)):
+    workload = facts["workload"]
+    for section, keys in (
+        (facts["dataset"], _ONLY_IF_GIVEN),
+        (workload["marginals"], _RANDOM_MARGINALS),
+        (workload["conjunctions"], _MIXED_ORDERS),
+        (workload, _NEW_WORKLOADS),
+    ):
         for key in keys if section is not None else ():
             if section[key] is None:
                 del section[key]

@@ -10,6 +10,7 @@ from typing import Final
 
 from dpcore.errors import ConfigError
 from jobs.config import Config
+from jobs.config.items import ItemsChoice
 from jobs.config.output_path import expanded_output
 from jobs.objects.address import address_of, is_url
 
@@ -38,6 +39,7 @@ def with_absolute_paths(config: Config, folder: Path) -> Config:
             update={
                 "path": dataset.path and _data("dataset.path", dataset.path, base),
                 "table": table and table.model_copy(update={"uri": _data("dataset.table.uri", table.uri, base)}),
+                "items": _items(dataset.items, base),
                 "table_schema": dataset.table_schema and _absolute(dataset.table_schema, base),
             }
         ),
@@ -47,6 +49,9 @@ def with_absolute_paths(config: Config, folder: Path) -> Config:
                 "incremental": incremental
                 and incremental.model_copy(update={"path": _absolute(incremental.path, base)})
             }
+        ),
+        "mechanism": config.mechanism.model_copy(
+            update={"public": config.mechanism.public and _absolute(config.mechanism.public, base)}
         ),
         "output": config.output.model_copy(
             update={"signing_key": config.output.signing_key and _absolute(config.output.signing_key, base)}
@@ -80,17 +85,25 @@ def with_absolute_output(config: Config, folder: Path, release_id: str) -> Confi
     return config.model_copy(update={"output": config.output.model_copy(update={"path": path})})
 
 
+def _items(choice: int | ItemsChoice | None, base: str) -> int | ItemsChoice | None:
+    if not isinstance(choice, ItemsChoice) or choice.file is None:
+        return choice
+    return choice.model_copy(update={"file": _absolute(choice.file, base)})
+
+
 def _check_no_zero_byte(config: Config) -> None:
     """Refuses paths that no operating system accepts, before a library fails on them."""
     conjunctions = config.workload.conjunctions
     paths = {
         "dataset.path": config.dataset.path,
         "dataset.table.uri": config.dataset.table and config.dataset.table.uri,
+        "dataset.items.file": config.dataset.items.file if isinstance(config.dataset.items, ItemsChoice) else None,
         "dataset.schema": config.dataset.table_schema,
         "privacy.ledger": config.privacy.ledger,
         "engine.incremental.path": config.engine.incremental and config.engine.incremental.path,
         "output.path": config.output.path,
         "output.signing_key": config.output.signing_key,
+        "mechanism.public": config.mechanism.public,
         "workload.conjunctions.file": conjunctions and conjunctions.file,
         "workload.conjunctions.weights_file": conjunctions and conjunctions.weights_file,
     }

@@ -1,7 +1,8 @@
 """What a release costs at least: CPU seconds for rounds and synthetic rows, and bytes of the rows on disk.
 
-A typing error in a number of rounds or rows would otherwise show only after the charge, as a run that hardly ends. The
-fit of a model comes on top, so these are no predictions of the whole time.
+A typing error in a number of rounds or rows would otherwise show only after the charge, as a run that hardly ends. For
+a mechanism whose plan predicts its own CPU seconds there is a prediction of the whole run as well; for others with a
+model, the fit comes on top.
 """
 
 from __future__ import annotations
@@ -27,14 +28,17 @@ _BYTES_OF_A_UNIT: Final = 0.1
 
 @dataclass(frozen=True)
 class Work:
-    """Lower bounds for a release. They are rough, from measurements on one processor.
+    """What a release costs. The figures are rough, from measurements on one processor.
 
     seconds: CPU seconds for all rounds and rows, at least: of the driver, and of the workers that make rows.
+    predicted: CPU seconds of the mechanism and of the rows, where the plan of the mechanism predicts them
+        (``Plan.cpu_seconds``), without reading the data; None where it does not.
     rows_bytes: Size of the synthetic rows on disk, about; None where their number is not known in advance, as always
         for baskets.
     """
 
     seconds: float
+    predicted: float | None
     rows_bytes: int | None
 
 
@@ -56,8 +60,9 @@ def work_of(plan: Plan, answers: int, rows: int | None, layout: Layout) -> Work:
             f"{rounds / 3600:,.0f} hours; want at most {math.floor(LARGEST_SECONDS / a_round):,} rounds"
         )
     values = len(layout.schema.attributes) if isinstance(layout, TableLayout) else 1
-    seconds = rounds + _SECONDS_A_VALUE * values * (rows or 0)
-    return Work(seconds, _rows_bytes(rows, layout))
+    row_seconds = _SECONDS_A_VALUE * values * (rows or 0)
+    predicted = None if plan.cpu_seconds is None else plan.cpu_seconds + row_seconds
+    return Work(rounds + row_seconds, predicted, _rows_bytes(rows, layout))
 
 
 def _rows_bytes(rows: int | None, layout: Layout) -> int | None:

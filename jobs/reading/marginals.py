@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from dpcore.errors import ConfigError
 from dpcore.queries import Marginals
-from jobs.outputs.answers_table import SCHEMA
+from jobs.outputs.answers_table import attribute_names
 from jobs.outputs.attribute_columns import column_of
 from jobs.reading.release_folder import ReleaseFolder
 from pipelines.attributes import Attribute
@@ -88,7 +88,7 @@ def published(folder: ReleaseFolder, attributes: Sequence[Attribute]) -> Margina
 def _with_attributes(folder: ReleaseFolder, attributes: Sequence[Attribute]) -> pa.Table | None:
     """The answers to queries about exactly these attributes; None where no query names one of them."""
     answers = folder.answers
-    further = answers.column_names[len(SCHEMA) :]
+    further = attribute_names(answers.column_names)
     named = {column_of(attribute.name) for attribute in attributes}
     if not named <= set(further):
         return None
@@ -123,7 +123,7 @@ def check_named(folder: ReleaseFolder, names: Iterable[str]) -> None:
     """
     if not isinstance(folder.layout, TableLayout):
         return
-    columns = set(folder.answers.column_names[len(SCHEMA) :])
+    columns = set(attribute_names(folder.answers.column_names))
     known = [attribute.name for attribute in folder.schema.attributes]
     named = [name for name in known if column_of(name) in columns]
     # Releases of earlier versions have no column of an attribute.
@@ -169,7 +169,7 @@ def _attributes(folder: ReleaseFolder, names: Sequence[str]) -> tuple[Attribute,
 def _missing(folder: ReleaseFolder, names: Sequence[str]) -> str:
     """Why there is no such marginal, and which others there are."""
     answers = folder.answers
-    asked = [name for name in answers.column_names[len(SCHEMA) :] if answers[name].null_count < len(answers)]
+    asked = [name for name in attribute_names(answers.column_names) if answers[name].null_count < len(answers)]
     wanted = " and ".join(map(repr, names)) if names else "no attribute, the number of rows"
     mechanism = folder.certificate.mechanism.name
     return (
@@ -184,7 +184,7 @@ def published_marginals(folder: ReleaseFolder) -> list[tuple[str, ...]]:
         return []
     answers = folder.answers
     columns = {column_of(attribute.name): attribute.name for attribute in folder.schema.attributes}
-    further = [column for column in answers.column_names[len(SCHEMA) :] if column in columns]
+    further = [column for column in attribute_names(answers.column_names) if column in columns]
     asked = np.stack([pc.is_valid(answers[column]).to_numpy() for column in further], axis=1) if further else None
     if asked is None or not set(pc.unique(answers["kind"]).to_pylist()) <= {"marginal", "linear"}:
         return []

@@ -14,10 +14,11 @@ import pyarrow.parquet as pq
 from dpcore.errors import ConfigError, InputError, IntegrityError
 from dpcore.estimation.graphical.answering.model import GraphicalModel
 from jobs.outputs.certificate_format import Certificate, parse_certificate
+from jobs.outputs.itemset_tables import ITEMSETS, RULES
 from jobs.outputs.model_file import read_model
 from jobs.outputs.schema_file import SCHEMA_FILE, read_schema
+from jobs.verification.items_file import named_layout
 from jobs.verification.manifest import SUCCESS
-from jobs.verification.promises import layout_of
 from pipelines.codebook import Codebook
 from pipelines.layout import Layout, TableLayout
 from pipelines.schema import Schema
@@ -58,11 +59,11 @@ class ReleaseFolder:
         file = folder / "certificate.json"
         try:
             certificate, document = parse_certificate(file.read_text(encoding="utf-8"))
-            layout = layout_of(certificate)
-        except (OSError, UnicodeDecodeError, ValueError, TypeError, KeyError, ConfigError) as error:
+            layout = named_layout(folder, certificate)
+        except (OSError, UnicodeDecodeError, ValueError, TypeError, KeyError, ConfigError, IntegrityError) as error:
+            reason = str(error) if isinstance(error, IntegrityError) else type(error).__name__
             raise IntegrityError(
-                f"{file} cannot be read ({type(error).__name__}); want the release as it was published: run marquee "
-                f"verify {folder}"
+                f"{file} cannot be read ({reason}); want the release as it was published: run marquee verify {folder}"
             ) from error
         return cls(folder, certificate, document, layout)
 
@@ -92,6 +93,30 @@ class ReleaseFolder:
     def answers(self) -> pa.Table:
         """The published answers: one row per query. Raises InputError when answers.parquet cannot be read."""
         file = self.path / "answers.parquet"
+        try:
+            return pq.read_table(file)
+        except _UNREADABLE as error:
+            raise InputError(f"{file} cannot be read ({type(error).__name__}); run marquee verify") from error
+
+    @property
+    def itemsets(self) -> pa.Table:
+        """The frequent itemsets. Raises ConfigError for a release of another workload, InputError when damaged."""
+        return self._table_of_itemsets(ITEMSETS)
+
+    @property
+    def rules(self) -> pa.Table:
+        """The association rules. Raises as ``itemsets``."""
+        return self._table_of_itemsets(RULES)
+
+    @property
+    def has_itemsets(self) -> bool:
+        """Whether the release is one of frequent itemsets."""
+        return (self.path / ITEMSETS).is_file()
+
+    def _table_of_itemsets(self, name: str) -> pa.Table:
+        file = self.path / name
+        if not self.has_itemsets:
+            raise ConfigError(f"{self.path} has no {name}; want a release of workload.itemsets")
         try:
             return pq.read_table(file)
         except _UNREADABLE as error:

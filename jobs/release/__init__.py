@@ -2,6 +2,7 @@
 
 * ``run``: start here. It connects ledger, engine, kernel, mechanism and outputs, and contains no algorithm itself.
 * ``input``: opens the data (files, tables of catalogs, frames), and notices data that change while they are read.
+* ``discovery``: the stage that discovers items, before the queries are built.
 * ``inspection``: what ``marquee validate`` counts. SENSITIVE.
 * ``journal``: stores the kernel's answers. Each is on disk before it is used, so that a killed run can be continued.
 * ``open_journal``: opens a journal, checked against the ledger.

@@ -10,17 +10,20 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from dpcore.errors import ConfigError
 from dpcore.evaluation import Errors, baselines, errors, exact_answers, normalised_error, workload_error
-from dpcore.queries import Conjunctions, Marginals, Parities, Products, Queries, UnitCount
-from dpcore.workload import Workload
+from dpcore.queries import Conjunctions, Itemsets, Marginals, Parities, Products, Queries, UnitCount
+from dpcore.workload import Workload, conjunctive
 from jobs.ledger import SqlLedger
 from jobs.objects.output import Output, local_copy, recorded_output
+from jobs.outputs.itemset_tables import ITEMSETS, listed_itemsets
 from jobs.planning.job import Job
 from jobs.release import folders, publish
+from jobs.release.discovery import with_published_items
 from jobs.release.input import check_frame, engine_of, open_rows
 from jobs.release.publish import PublicationState
 from jobs.release.run import build_workload, open_statistics, replayed_popularity
@@ -44,8 +47,8 @@ class Distances:
 
     SENSITIVE.
 
-    rows: Errors of single answers by source: ``release``, ``synthetic`` (if the release has synthetic rows), and the
-        baselines.
+    rows: Errors of single answers by source: ``release``, ``measured`` (if the answers are estimates), ``synthetic``
+        (if the release has synthetic rows), and the baselines.
     error: Weighted workload error (McKenna's thesis, 2022, Definition 26) by source: ``mean`` for the released answers,
         ``rows`` for the synthetic rows (if there are any), and the baselines under their own names.
     normalised: Normalised workload error of linear queries (the same thesis, section 4.6.1), with the keys of
@@ -109,13 +112,14 @@ def evaluate(job: Job, engine: Engine | None = None, frame: Any = None) -> Compa
     """
     check_frame(job, frame)
     output = published_output(job)
+    job = with_published_items(job, output)
     open_once = engine_of(job, engine, frame)
     engine = open_once()
     statistics = open_statistics(job, engine, frame)
-    workload = workload_now(job, statistics)
+    workload = workload_now(job, statistics, output)
     with local_copy(output, [MANIFEST, *(entry.path for entry in read_manifest(output).entries)]) as folder:
         released = _Released(
-            workload, _released_answers(folder), _synthetic_fractions(folder, job.layout, workload.queries)
+            workload, *_released_answers(folder), _synthetic_fractions(folder, job.layout, workload.queries)
         )
     # No unit is truncated here, so any salt will do.
     source = open_rows(job, _without_bound(job.layout), bytes(SALT_BYTES), open_once, frame)
@@ -132,12 +136,16 @@ def evaluate(job: Job, engine: Engine | None = None, frame: Any = None) -> Compa
     )
 
 
-def workload_now(job: Job, statistics: EngineStatistics) -> Workload:
+def workload_now(job: Job, statistics: EngineStatistics, output: Output) -> Workload:
     """The queries that a published release answers; those that noisy popularity has chosen are replayed.
 
     job: The release.
     statistics: The exact statistics of its data. SENSITIVE.
+    output: The folder of the release, which lists the itemsets that its mechanism has found.
     """
+    if isinstance(job.stand_in.requested, Itemsets) and isinstance(job.layout, BasketLayout):
+        with local_copy(output, [ITEMSETS]) as folder:
+            return conjunctive(listed_itemsets(folder, job.layout))
     popularity = replayed_popularity(job, statistics)
     return job.answered if popularity is None else build_workload(job, popularity)
 
@@ -153,11 +161,13 @@ class _Released:
 
     workload: The queries with their weights.
     answers: The released answers, float64 [queries].
+    measured: If the answers are estimates, the measured values, and the estimates of queries that were not measured.
     fractions: Answers of the synthetic rows, as fractions of their number, float64 [queries]; None without rows.
     """
 
     workload: Workload
     answers: NDArray[np.float64]
+    measured: NDArray[np.float64] | None
     fractions: NDArray[np.float64] | None
 
     def distances(self, statistics: EngineStatistics, total: float) -> Distances:
@@ -165,6 +175,8 @@ class _Released:
         queries = self.workload.queries
         exact = exact_answers(statistics, queries)  # SENSITIVE
         answers = {"release": self.answers}
+        if self.measured is not None:
+            answers["measured"] = self.measured
         if self.fractions is not None:
             answers["synthetic"] = self.fractions * total
         answers |= baselines(queries, statistics, total)
@@ -246,7 +258,7 @@ def comparison_json(comparison: Comparison) -> str:
 
 def _without_bound(layout: Layout) -> Layout:
     if isinstance(layout, BasketLayout):
-        return dataclasses.replace(layout, max_items_per_unit=None)
+        return dataclasses.replace(layout, max_items_per_unit=None, any_items=False)
     return dataclasses.replace(layout, max_rows_per_unit=_NO_BOUND)
 
 
@@ -281,9 +293,14 @@ def total_of(statistics: EngineStatistics, layout: Layout) -> float:
     return max(1.0, float(exact_answers(statistics, everything)[0]))
 
 
-def _released_answers(output: Path) -> NDArray[np.float64]:
-    column = pq.read_table(output / "answers.parquet", columns=["answer"]).column("answer")
-    return np.asarray(column.to_numpy(), dtype=np.float64)
+def _released_answers(output: Path) -> tuple[NDArray[np.float64], NDArray[np.float64] | None]:
+    """The answers, and the measured values if the answers are estimates."""
+    table = pq.read_table(output / "answers.parquet", columns=["answer", "measured"])
+    answers = np.asarray(table["answer"].to_numpy(), dtype=np.float64)
+    if not pa.types.is_floating(table.schema.field("measured").type):
+        return answers, None
+    measured = np.asarray(table["measured"].to_numpy(), dtype=np.float64)
+    return answers, np.where(np.isnan(measured), answers, measured)
 
 
 def _synthetic_fractions(output: Path, layout: Layout, queries: Queries) -> NDArray[np.float64] | None:
@@ -301,7 +318,7 @@ def _synthetic_fractions(output: Path, layout: Layout, queries: Queries) -> NDAr
 def _restricted(folder: Path, layout: Layout, queries: Queries) -> tuple[Layout, Queries]:
     """Restricts layout and queries to the columns of the synthetic rows, which have no contribution bound."""
     if isinstance(layout, BasketLayout):
-        return BasketLayout(layout.unit, layout.item, layout.items), queries
+        return BasketLayout(layout.unit, layout.item, layout.items, names=layout.names), queries
     if isinstance(queries, Conjunctions | Parities):
         return TableLayout(layout.unit, layout.schema), queries
     written = set(pq.read_schema(next(iter(sorted(folder.glob("*.parquet"))))).names)

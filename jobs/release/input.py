@@ -23,7 +23,7 @@ from jobs.planning.engines import open_engine
 from jobs.planning.identity import bound_path, linked_files
 from jobs.planning.job import Job
 from pipelines.aggregators import aggregator_for
-from pipelines.aggregators.protocol import Aggregator
+from pipelines.aggregators.item_sums import AnyAggregator, ItemSums
 from pipelines.aggregators.row_hashes import RowHashes, RowSums
 from pipelines.engines.statistics import Engine
 from pipelines.layout import BasketLayout, Layout
@@ -190,7 +190,7 @@ class _FileChecks:
         """Name of the engine."""
         return self.engine.name
 
-    def reduce(self, source: AnySource, aggregator: Aggregator) -> NDArray[np.int64]:
+    def reduce(self, source: AnySource, aggregator: AnyAggregator) -> NDArray[np.int64]:
         """The engine's merged accumulator. SENSITIVE. Raises IntegrityError if files were replaced meanwhile."""
         counts = self.engine.reduce(source, aggregator)  # SENSITIVE
         if fingerprint_now(self.source, self.key) != self.known:
@@ -217,8 +217,10 @@ class _RowChecks:
         """Name of the engine."""
         return self.engine.name
 
-    def reduce(self, source: AnySource, aggregator: Aggregator) -> NDArray[np.int64]:
+    def reduce(self, source: AnySource, aggregator: AnyAggregator) -> NDArray[np.int64]:
         """The engine's merged accumulator. SENSITIVE. Raises IntegrityError if it counts other rows."""
+        if isinstance(aggregator, ItemSums):
+            raise ConfigError(f"items cannot be discovered in {self.described}; want files in dataset.path")
         hashes = RowHashes(aggregator, self.max_records, (self.key,))
         counts = self.engine.reduce(source, hashes)  # SENSITIVE
         if hashes.sums(counts) != self.known:

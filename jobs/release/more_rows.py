@@ -10,9 +10,11 @@ from dpcore.mechanisms.api import Progress
 from jobs.config import EngineChoice
 from jobs.config.release import LARGEST_ROWS
 from jobs.objects.output import Output, local_copy, read_file
-from jobs.outputs.model_file import MODEL, read_model
+from jobs.outputs.items_file import ITEMS_FILE
+from jobs.outputs.model_file import BASKETS, MODEL, read_baskets, read_model
 from jobs.planning.engines import open_row_workers
 from jobs.planning.job import Job
+from jobs.release.discovery import with_published_items
 from jobs.release.evaluation import published_output
 from jobs.release.folders import check_outside
 from pipelines.generate.checks import empty_folder, want_at_least
@@ -58,13 +60,15 @@ def write_more_rows(
     if rows > LARGEST_ROWS:
         raise ConfigError(f"--rows is {rows:,}; want at most {LARGEST_ROWS:,} rows")
     check_outside(job, folder, "part-00000.parquet")
-    # Only the model and the certificate are read, so a copy of a release without its answers will do.
-    with local_copy(published_output(job, (MODEL, "certificate.json")), [MODEL]) as published:
-        model = read_model(published, job.layout)
+    # Only the model, the items and the certificate are read, so a copy of a release without its answers will do.
+    output = published_output(job, (MODEL, BASKETS, ITEMS_FILE, "certificate.json"))
+    job = with_published_items(job, output)
+    with local_copy(output, [MODEL, BASKETS]) as published:
+        model = read_model(published, job.layout) or read_baskets(published, job.layout)
     if model is None:
         raise ConfigError(
             f"release {job.release_id[:12]} has no {MODEL}, because {job.config.mechanism.name} fits no graphical "
-            "model; want a release of a mechanism that does"
+            "model and no model of baskets; want a release of a mechanism that does"
         )
     workers = open_row_workers(engine or job.config.engine, rows)
     return write_rows(model, rows, job.layout, empty_folder(folder), seed=seed, workers=workers, progress=progress)

@@ -24,19 +24,24 @@ from jobs.config import LARGEST_QUIET_DELTA
 from jobs.ledger import SqlLedger
 from jobs.ledger.partitioning import Blocks
 from jobs.ledger.records import DatasetBudget, PlannedRelease, Protection, ReleaseRecord, State
+from jobs.memory import arrow_gives_back
 from jobs.monitoring.stages import AGGREGATE, ANSWER, OPEN, PLAN, PUBLISH, WRITE, stage
 from jobs.objects.output import Output, recorded_output
 from jobs.outputs.answers_table import write_answers
 from jobs.outputs.certificate import KernelRecord, write_certificate
+from jobs.outputs.items_file import write_items
+from jobs.outputs.itemset_tables import write_itemsets
 from jobs.outputs.model_file import write_model
 from jobs.outputs.schema_file import write_schema
 from jobs.planning.engines import open_row_workers
 from jobs.planning.identity import bound_path, local_path
 from jobs.planning.job import Job
+from jobs.planning.remarks import remarks
 from jobs.planning.rows import auto_rows
 from jobs.planning.statistics_store import open_store
 from jobs.progress import bar
 from jobs.release import folders
+from jobs.release.discovery import discover_items
 from jobs.release.finished import Outcome, finished
 from jobs.release.folders import check_outside
 from jobs.release.input import Input, check_frame, engine_of, open_input, open_rows
@@ -47,7 +52,7 @@ from jobs.release.publish import PublicationState
 from jobs.release.series import PrivateSource, steps_so_far, with_earlier_steps, with_recorded_strategy
 from jobs.release.signing import signer
 from jobs.workload.building import workload_of
-from pipelines.aggregators.protocol import Aggregator
+from pipelines.aggregators.item_sums import AnyAggregator, ItemSums
 from pipelines.engines.progress import listening
 from pipelines.engines.statistics import Engine, EngineStatistics
 from pipelines.generate.rows import write_rows
@@ -113,6 +118,8 @@ def release(
     with stage(PLAN):
         record = ledger.plan(planned)
     log.info("planned", release=job.release_id[:12], dataset=dataset.name, state=record.state.value)
+    for remark in remarks(job):
+        log.info("noted", note=remark)
     if (outcome := finished(job, ledger, record)) is not None:
         return outcome
     folders.check_usable(job.output, job.release_id)
@@ -184,7 +191,7 @@ def _run(job: Job, ledger: SqlLedger, data: Input, engine: Engine, key: bytes, p
     observed = _ObservedEngine(engine, cache(lambda: ledger.advance(job.release_id, State.AGGREGATED)))
     with stage(ANSWER):
         statistics = steps_so_far(job, ledger, EngineStatistics(observed, data.source), key)
-        result = _run_mechanism(job, ledger, statistics, journal, progress)
+        job, result = _run_mechanism(job, ledger, statistics, journal, progress)
     ledger.advance(job.release_id, State.ESTIMATED, journal_head=journal.head)
     log.info("estimated", release=job.release_id[:12], mechanism=job.config.mechanism.name)
     charged_at, paid_by = ledger.charged_at(job.release_id), ledger.series.paid_by(job.series, job.release_id)
@@ -215,18 +222,21 @@ class ChargedRelease:
 
 def _run_mechanism(
     job: Job, ledger: SqlLedger, statistics: PrivateSource, journal: Journal, progress: Bar
-) -> ChargedRelease:
+) -> tuple[Job, ChargedRelease]:
+    """Runs the stages before the mechanism, and the mechanism. Returns the release with discovered items, if it has."""
     mechanism = with_earlier_steps(job, ledger)  # Before the charge, because it may be refused.
     port = _WholeBudget(ledger, job)
-    popularity, charges = _measure_popularity(job, statistics, port, journal)
-    workload = build_workload(job, popularity)
+    job, statistics, discovered = discover_items(job, statistics, port, journal)
+    # A discovery leaves no popularity to measure: the weights of the items take its place.
+    popularity, measured = _measure_popularity(job, statistics, port, journal)
+    charges, workload = discovered + measured, build_workload(job, popularity)
     private = PrivateStatistics(
         statistics, unit=job.unit, budget=job.rest, ledger=port, journal=JournalFrom(journal, len(charges))
     )
     log.info("reserved", release=job.release_id[:12], currency=job.budget.currency.value)
     with progress(job.config.mechanism.name) as report:
         mechanism_release = mechanism.run(private, workload, generator=_generator(job, 0), progress=report)
-    return ChargedRelease(mechanism_release, charges + private.charges)
+    return job, ChargedRelease(mechanism_release, charges + private.charges)
 
 
 def _measure_popularity(
@@ -251,7 +261,10 @@ def _state_of(job: Job, record: ReleaseRecord) -> Output:
 def _write(job: Job, made: Release, record: KernelRecord, staging: Path, progress: Bar) -> None:
     workload, model = made.workload, made.model
     write_schema(staging, job.layout)
-    write_answers(staging / "answers.parquet", workload.queries, made.answers, job.layout)
+    write_items(staging, job.layout, job.items)
+    with arrow_gives_back():
+        write_answers(staging / "answers.parquet", workload.queries, made.answers, job.layout)
+    write_itemsets(staging, made.itemsets, job.layout)
     write_model(staging, model)
     rows = 0
     if model is not None:
@@ -265,7 +278,8 @@ def _write(job: Job, made: Release, record: KernelRecord, staging: Path, progres
                 write_rows(model, rows, job.layout, folder, seed=seed, workers=workers, progress=report)
     else:
         log.info("no synthetic rows, because this mechanism fits no model", mechanism=job.config.mechanism.name)
-    write_certificate(staging / "certificate.json", job, workload, record, rows or None)
+    has_estimates = made.answers.estimation is not None
+    write_certificate(staging / "certificate.json", job, workload, record, rows or None, has_estimates=has_estimates)
 
 
 def _is_done(job: Job, dataset: DatasetBudget, record: ReleaseRecord) -> bool:
@@ -301,6 +315,7 @@ def _planned(job: Job, data: Input, again: bool) -> PlannedRelease:
         again=again,
         blocks=Blocks.of(job.layout.partition),
         series=job.series,
+        threshold_delta=job.threshold_delta,
     )
 
 
@@ -342,7 +357,7 @@ class _WholeBudget:
             raise IntegrityError(
                 "a part of the release reserves more than its whole budget; want parts that add up to the budget"
             )
-        self.ledger.reserve(self.job.release_id, self.job.budget, self.job.series)
+        self.ledger.reserve(self.job.release_id, self.job.budget, self.job.series, self.job.threshold_delta)
 
 
 @final
@@ -358,9 +373,12 @@ class _ObservedEngine:
         """Name of the engine."""
         return self.engine.name
 
-    def reduce(self, source: AnySource, aggregator: Aggregator) -> NDArray[np.int64]:
+    def reduce(self, source: AnySource, aggregator: AnyAggregator) -> NDArray[np.int64]:
         """The engine's merged accumulator. SENSITIVE."""
-        with stage(AGGREGATE) as report, listening(report):
+        if isinstance(aggregator, ItemSums):  # How many parts the items have follows from the number of rows.
             counts = self.engine.reduce(source, aggregator)  # SENSITIVE
+        else:
+            with stage(AGGREGATE) as report, listening(report):
+                counts = self.engine.reduce(source, aggregator)  # SENSITIVE
         self.on_reduced()
         return counts

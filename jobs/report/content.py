@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from jobs.reading.release_folder import ReleaseFolder
 from jobs.report import figures
+from jobs.report.figures import RankedTable
 from jobs.report.quality import Quality, qualities
 from pipelines.layout import TableLayout
 
@@ -42,10 +43,13 @@ class Content:
     facts: Name and value of each public fact.
     limits: What the guarantee does not cover.
     quality: The error bars of the answers.
+    estimates: Whether the answers are estimates whose intervals are calibrated on average over all answers.
     expected_error: Expected error per answer that the noise causes, in counts; None if there is no formula.
     charts: ``figures.charts``.
     ranked: ``figures.ranked``.
     searched: ``figures.searched``.
+    itemsets: The most frequent itemsets by size, and the rules with the largest lower bound of lift; none for other
+        workloads.
     answers: Number of all answers.
     sample: The first synthetic rows; None without any.
     charges: Label, number of calls and share of the budget of each step.
@@ -60,10 +64,12 @@ class Content:
     facts: list[tuple[str, str]]
     limits: list[str]
     quality: list[Quality]
+    estimates: bool
     expected_error: float | None
     charts: list[dict[str, Any]]
     ranked: list[dict[str, Any]]
     searched: list[dict[str, Any]]
+    itemsets: list[RankedTable]
     answers: int
     sample: Sample | None
     charges: list[tuple[str, int, float]]
@@ -85,10 +91,12 @@ def gathered(folder: ReleaseFolder) -> Content:
         facts=_facts(folder),
         limits=list(document["limits"]),
         quality=qualities(folder.answers),
+        estimates=bool(document["answers"].get("estimates")),
         expected_error=document["answers"]["predicted_mean_absolute_error"],
         charts=figures.charts(folder),
-        ranked=figures.ranked(folder),
+        ranked=[] if folder.has_itemsets else figures.ranked(folder),
         searched=figures.searched(folder),
+        itemsets=figures.itemset_tables(folder),
         answers=len(folder.answers),
         sample=_sample(folder),
         charges=_charges(document),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -12,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dpcore.errors import ConfigError
-from jobs.outputs.answers_table import SCHEMA
+from jobs.reading.itemset_tables import ITEMSET_HEADER, titled_tables
 from jobs.reading.marginals import MODEL, Marginal, marginal, published_marginals
 from jobs.reading.release_folder import ReleaseFolder
 from pipelines.layout import TableLayout
@@ -70,6 +71,32 @@ def _chart(table: Marginal) -> dict[str, Any]:
     }
 
 
+@dataclass(frozen=True)
+class RankedTable:
+    """A table of itemsets or rules, best first.
+
+    title: What is ranked.
+    header: Names of the columns.
+    rows: The cells as text; the first column is the rank.
+    """
+
+    title: str
+    header: tuple[str, ...]
+    rows: list[tuple[str, ...]]
+
+
+def itemset_tables(folder: ReleaseFolder) -> list[RankedTable]:
+    """The most frequent itemsets of each size from two, and the rules; none without itemsets."""
+    if not folder.has_itemsets:
+        return []
+    return [
+        RankedTable(title, header[:-1], [row[:-1] for row in rows])
+        if header is ITEMSET_HEADER  # Without the bars.
+        else RankedTable(title, header, rows)
+        for title, header, rows in titled_tables(folder, MOST_RANKED)
+    ]
+
+
 def ranked(folder: ReleaseFolder) -> list[dict[str, Any]]:
     """The conjunctions with the largest answers, largest first; none in a release of marginals."""
     answers = folder.answers
@@ -85,7 +112,7 @@ def searched(folder: ReleaseFolder) -> list[dict[str, Any]]:
 
 def _listed(answers: pa.Table, max_answers: int) -> list[dict[str, Any]]:
     order = np.argsort(-answers["answer"].to_numpy(), kind="stable")[:max_answers]
-    chosen = answers.select(SCHEMA.names).take(pa.array(order))
+    chosen = answers.select(["query", "answer", "lower", "upper"]).take(pa.array(order))
     names = ("answer", "lower", "upper")
     columns = [_rounded(pc.fill_null(chosen[name], math.nan).to_numpy()) for name in names]
     return [

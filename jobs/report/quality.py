@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from jobs.outputs.answers_table import SCHEMA
+from jobs.outputs.answers_table import attribute_names
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ def qualities(answers: pa.Table) -> list[Quality]:
 
 def orders_of(answers: pa.Table) -> NDArray[np.int64] | None:
     """How many attributes or items each query names, int64 [answers]; None if the columns do not say."""
-    further = answers.column_names[len(SCHEMA) :]
+    further = attribute_names(answers.column_names)
     if "items" in further and pa.types.is_list(answers.schema.field("items").type):
         return np.asarray(pc.list_value_length(answers["items"]).to_numpy(), dtype=np.int64)
     if not further:

@@ -11,6 +11,8 @@ from typing import Any
 
 from dpcore.errors import ConfigError
 from jobs.objects.output import Output, local_copy, output_of
+from jobs.outputs.items_file import ITEMS_FILE
+from jobs.outputs.itemset_tables import ITEMSETS, RULES
 from jobs.outputs.model_file import MODEL
 from jobs.reading.release_folder import ReleaseFolder
 from jobs.report.content import Content, gathered
@@ -34,6 +36,7 @@ def write_report(folder: Output | str, path: Path) -> Path:
             f"{path} lies in the release, whose files are listed in {MANIFEST}; want a file outside of it"
         )
     names = [SUCCESS, "certificate.json", "answers.parquet", MODEL, MANIFEST, "synthetic/part-00000.parquet"]
+    names += [ITEMS_FILE, ITEMSETS, RULES]
     with local_copy(output, names) as local:
         text = rendered(gathered(ReleaseFolder.open(local)), str(output))
     path.write_text(text, encoding="utf-8")

@@ -6,7 +6,7 @@
 * ``manifest``: manifest.json, and the files that it names.
 * ``promises``: the release id, and whether guarantee and public facts follow from config and schema.
 * ``charges``: every charge recomputed from its sensitivity and scale, their sum, and epsilon.
-* ``schema_file``: schema.json, against the certificate.
+* ``schema_file``: schema.json, against the certificate. ``items_file``: items.parquet, against the same.
 * ``tables``: answers.parquet, the synthetic rows and the model, against workload and schema.
 * ``records``: manifest, charge and journal, against the ledger.
 * ``signature``: the signature of the manifest, against a public key.

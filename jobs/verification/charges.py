@@ -14,6 +14,7 @@ from dpcore.kernel.budget import Bound, Budget, Currency
 from dpcore.kernel.conversion import budget_of, epsilon_of
 from dpcore.kernel.events import Event, Loss
 from dpcore.kernel.gaussian_dp import gdp_of_bounded_range
+from dpcore.kernel.item_threshold import epsilon_with_threshold_delta, without_threshold_delta
 from dpcore.kernel.scales import noise_of
 from dpcore.numerical_bound import epsilon_of_events
 from jobs.outputs.certificate import CURRENCIES, epsilon_at_other_deltas
@@ -22,7 +23,7 @@ from jobs.verification.findings import Finding, failed, judged, not_checked, pas
 from jobs.wording import number_of
 
 _CURRENCIES = {name: currency for currency, name in CURRENCIES.items()}
-_MEASUREMENTS = ("measure", "measure_errors")
+_MEASUREMENTS = ("measure", "measure_errors", "discover")
 _STEP = Fraction(1, 1 << 80)  # Costs of draws are rounded up to a multiple of this amount.
 _SMALLEST_SCALE = Fraction(1, 1 << 20)  # Smaller scales are raised to this one, which costs less than was charged.
 _LARGEST_GAP = 700.0  # The kernel counts larger gaps as this one.
@@ -37,6 +38,11 @@ def currency_of(certificate: Certificate) -> Currency:
 def reserved_budget(certificate: Certificate) -> Budget:
     """The budget that the certificate says was reserved. Raises ValueError for an amount of 0."""
     return Budget(currency_of(certificate), Fraction(certificate.guarantee.reserved_in_the_ledger.amount))
+
+
+def threshold_delta_in(certificate: Certificate) -> Fraction:
+    """What the threshold of a discovery takes from delta, as the certificate says; 0 without one."""
+    return Fraction(0) if certificate.discovery is None else Fraction(certificate.discovery.threshold_delta)
 
 
 def cost_findings(certificate: Certificate) -> list[Finding]:
@@ -192,9 +198,12 @@ def _epsilon_findings(certificate: Certificate) -> list[Finding]:
         budget = reserved_budget(certificate)
         if (budget.currency is Currency.PURE) != (guarantee.delta == 0):
             return [failed("epsilon", f"delta is {guarantee.delta} for a budget of {guarantee.currency}")]
-        epsilon = epsilon_of(budget, guarantee.delta)
-        largest = budget_of(guarantee.epsilon, guarantee.delta, budget.currency).amount
-        others = epsilon_at_other_deltas(budget)
+        threshold_delta = threshold_delta_in(certificate)
+        epsilon = epsilon_with_threshold_delta(budget, guarantee.delta, threshold_delta)
+        largest = budget_of(
+            *without_threshold_delta(guarantee.epsilon, guarantee.delta, threshold_delta), budget.currency
+        ).amount
+        others = epsilon_at_other_deltas(budget, threshold_delta)
     except (ValueError, OverflowError) as error:
         return [failed("epsilon", f"epsilon cannot be computed from the reservation ({error})")]
     problems = []

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+from fractions import Fraction
 from typing import Any
 
 from dpcore.errors import ConfigError
+from dpcore.kernel.budget import Budget
+from dpcore.kernel.private_items import ItemTerms
 from dpcore.kernel.scales import noise_of
+from dpcore.kernel.sensitivity import Neighbours, PrivacyUnit
 from dpcore.mechanisms.continual.continual import Continual
 from dpcore.uncertainty import CONFIDENCE
 from jobs.config import MechanismChoice
@@ -22,6 +26,8 @@ from jobs.outputs.certificate import (
 )
 from jobs.outputs.certificate_format import Certificate
 from jobs.outputs.counted_rows import filter_text, partition_text, table_text
+from jobs.outputs.discovery_section import discovery_section
+from jobs.planning.discovery import threshold_delta_at
 from jobs.planning.identity import id_of
 from jobs.planning.series import SeriesFacts, number_of_steps
 from jobs.verification.charges import currency_of
@@ -35,15 +41,18 @@ from pipelines.unit_names import parts_of
 
 
 def layout_of(certificate: Certificate) -> Layout:
-    """The public layout of the data that a certificate describes.
+    """The public layout of the data that a certificate describes, without the names of items.
 
     Raises: ConfigError, ValueError, TypeError or KeyError when the certificate describes none.
     """
     dataset = certificate.config["dataset"]
     if certificate.table_schema is None:
         unit, item, items = dataset["unit"], dataset["item"], dataset["items"]
+        discovered = not isinstance(items, int) and items.get("discover") is not None
+        if not isinstance(items, int):  # The hash of their list covers how many there are.
+            items = certificate.public_facts.items
         bound, clustered = dataset["max_items_per_unit"], dataset["clustered_by_unit"]
-        return BasketLayout(unit, item, items, bound, clustered, unit_parts=parts_of(unit))
+        return BasketLayout(unit, item, items, bound, clustered, unit_parts=parts_of(unit), any_items=discovered)
     attributes = tuple(
         Attribute(
             attribute.name,
@@ -137,6 +146,7 @@ def _statements(certificate: Certificate) -> list[tuple[str, object, object]]:
         ("dataset.statistics_store", kept, None if kept is None else KEPT_STATISTICS),
         ("mechanism.name", certificate.mechanism.name, config["mechanism"]["name"]),
         *_statements_of_series(certificate),
+        *_statements_of_discovery(certificate),
         ("workload.queries", certificate.workload.queries, _without_none(config["workload"])),
         ("public_facts.shape", facts.shape, "table" if table else "baskets"),
         ("dataset.shape of the config", dataset["shape"], facts.shape),
@@ -150,6 +160,40 @@ def _statements(certificate: Certificate) -> list[tuple[str, object, object]]:
         ("public_facts.max_items_per_unit", facts.max_items_per_unit, None if table else layout.contribution.bound),
         *((f"public_facts.{name}", described.get(name), value) for name, value in domain_facts(layout).items()),
         *(_statements_of_this_version(certificate) if certificate.versions.get("marquee") == VERSION else ()),
+    ]
+
+
+def _statements_of_discovery(certificate: Certificate) -> list[tuple[str, object, object]]:
+    """What the config says of a discovery: the whole section but the names, and the noise of its call."""
+    said, config = certificate.discovery, certificate.config
+    items = config["dataset"]["items"] if certificate.table_schema is None else None
+    choice = None if items is None or isinstance(items, int) else items["discover"]
+    if said is None or choice is None:
+        return [("whether items are discovered", said is not None, choice is not None)]
+    units = config["privacy"]["units"]
+    unit = PrivacyUnit(
+        Neighbours(config["privacy"]["neighbours"]),
+        layout_of(certificate).contribution,
+        None if isinstance(units, str) else units,
+    )
+    share, reserved = Fraction(str(choice["share"])), Fraction(certificate.guarantee.reserved_in_the_ledger.amount)
+    budget = Budget(currency_of(certificate), share * reserved)
+    terms = ItemTerms(unit, budget, threshold_delta_at(config["privacy"]["delta"]), choice["at_most"])
+    wanted = discovery_section(terms, certificate.public_facts.items or 0, said.names)
+    calls = certificate.charges[: len(terms.rounds)]
+    return [
+        *((f"discovery.{name}", getattr(said, name), value) for name, value in wanted.items()),
+        ("whether the items are at most at_most", said.items <= said.at_most, True),
+        ("verbs of the discovery", [call.verb for call in calls], ["discover"] * len(terms.rounds)),
+        *(
+            (f"{what} of a round of the discovery", said_of_round, follows)
+            for call, each in zip(calls, terms.rounds, strict=True)
+            for what, said_of_round, follows in (
+                ("amount", Fraction(call.amount), each.budget.amount),
+                ("sensitivity", Fraction(call.sensitivity), each.basis.sensitivity),
+                ("noise", call.noise_scale, each.basis.scale),
+            )
+        ),
     ]
 
 

@@ -19,19 +19,21 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from dpcore.errors import MarqueeError
-from dpcore.estimation.graphical.answering.model import GraphicalModel
+from dpcore.estimation.model import Model
 from dpcore.mechanisms.continual.series import answered_at
 from dpcore.queries import Conjunctions, Marginals, Products, Queries
 from jobs.config.section import Section
 from jobs.config.workload import ConjunctionQueries, MarginalQueries, ParityQueries
 from jobs.config.workload import Queries as Workload
-from jobs.outputs.answers_table import SCHEMA, query_texts
+from jobs.outputs.answers_table import attribute_names, query_texts
 from jobs.outputs.attribute_columns import attribute_columns, attribute_fields
 from jobs.outputs.certificate_format import Certificate
 from jobs.verification.findings import Finding, Outcome, failed, not_checked, passed
 from jobs.version import versions
 from jobs.wording import number_of
-from jobs.workload.building import number_of_parities, workload_of_section
+from jobs.workload.building import number_of_parities, number_of_random_conjunctions, workload_of_section
+from jobs.workload.item_files import KEY as ITEM_LIST
+from jobs.workload.public_table import KEY as PUBLIC_TABLE
 from pipelines.layout import Layout
 
 CHECKS = ("queries", "answers of the model")
@@ -44,15 +46,13 @@ _MOST_PARTS = 64
 _TOLERANCE = 1e-9  # Relative to the total of the model; other processors round sums otherwise.
 
 
-def recomputed_findings(
-    path: Path, certificate: Certificate, layout: Layout, model: GraphicalModel | None
-) -> list[Finding]:
+def recomputed_findings(path: Path, certificate: Certificate, layout: Layout, model: Model | None) -> list[Finding]:
     """Compares the answers with the workload of the certificate's config, and with the model.
 
     path: answers.parquet, whose columns, types and number of rows have been checked.
     certificate: The certificate.
     layout: The public layout of the data.
-    model: The graphical model of the release; None without one.
+    model: The model of the release; None without one.
     """
     reason = _not_rebuilt(certificate)
     if reason is not None:
@@ -72,10 +72,12 @@ def recomputed_findings(
 def _not_rebuilt(certificate: Certificate) -> str | None:
     """Why the queries cannot be rebuilt from the certificate; None if they can."""
     conjunctions = certificate.config["workload"].get("conjunctions") or {}
-    if certificate.hashes.public_files:
+    if set(certificate.hashes.public_files) - {ITEM_LIST, PUBLIC_TABLE}:
         return "the config names a file of queries or weights, which is not in the release"
     if conjunctions.get("weights") == "noisy_popularity":
         return "noisy counts that are not published have chosen the queries"
+    if certificate.config["workload"].get("itemsets"):
+        return "noisy counts that are not published have chosen the itemsets"
     if certificate.workload.answers > _MOST_QUERIES:
         return f"there are more than {_MOST_QUERIES:,} queries"
     return None
@@ -85,10 +87,13 @@ def _rebuilt(certificate: Certificate, layout: Layout) -> Queries | str:
     """The queries of the config, or what contradicts them. Lists of queries are made only if their number is right."""
     try:
         section = Workload.model_validate_json(json.dumps(_as_written(certificate.config["workload"])))
-        count = None if section.conjunctions is None else section.conjunctions.count
+        count = None
+        if section.conjunctions is not None:
+            count = number_of_random_conjunctions(section.conjunctions, layout)
         if section.parities is not None:
             count = number_of_parities(section.parities, layout)
-        if count not in (None, certificate.workload.answers):
+        discovered = certificate.discovery is not None  # There may be fewer queries than were wanted.
+        if count not in (None, certificate.workload.answers) and not discovered:
             return f"the config has {count:,} queries, but the certificate says {certificate.workload.answers:,}"
         workload = workload_of_section(section, layout)
         if certificate.series is not None:
@@ -130,7 +135,7 @@ def _query_finding(path: Path, queries: Queries, layout: Layout) -> Finding:
     """
     rows = 0
     with pq.ParquetFile(path) as file:
-        further = file.schema_arrow.names[len(SCHEMA) :]
+        further = attribute_names(file.schema_arrow.names)
         fields = attribute_fields(queries, layout) if further else []
         if further != [field.name for field in fields]:
             return failed(_QUERIES, f"{path} has other columns of attributes than the workload asks for")
@@ -166,13 +171,13 @@ def _aligned(
         right = right[size:] if len(right) > size else next(second, None)
 
 
-def _model_finding(path: Path, queries: Queries, model: GraphicalModel | None) -> Finding:
+def _model_finding(path: Path, queries: Queries, model: Model | None) -> Finding:
     """Answers queries with the model again: all of them, or those of some marginals that are chosen at random."""
     if model is None:
-        return not_checked(_MODEL, "the release has no graphical model")
+        return not_checked(_MODEL, "the release has no model")
     table = pq.read_table(path, columns=["answer", "measured"])
     if pc.any(table["measured"]).as_py():
-        return failed(_MODEL, f"{path} has measured answers, but the release has a graphical model that gives them")
+        return failed(_MODEL, f"{path} has measured answers, but the release has a model that gives them")
     answers = np.asarray(table["answer"].to_numpy(), dtype=np.float64)
     compared = 0
     for part, rows in _some_of(queries):
@@ -184,7 +189,7 @@ def _model_finding(path: Path, queries: Queries, model: GraphicalModel | None) -
             return failed(_MODEL, f"{path} has other answers than the model gives")
         compared += part.size
     if not compared:
-        return not_checked(_MODEL, "a graphical model does not answer queries of this kind")
+        return not_checked(_MODEL, "the model does not answer queries of this kind")
     return passed(_MODEL, f"{compared:,} of {queries.size:,} answers are those of the model")
 
 

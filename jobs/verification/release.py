@@ -11,13 +11,18 @@ from jobs.ledger import SqlLedger
 from jobs.objects.folder import StoredFolder
 from jobs.objects.output import Output, local_copy, renamed
 from jobs.outputs.certificate_format import Certificate, parse_certificate
-from jobs.outputs.model_file import MODEL
+from jobs.outputs.items_file import ITEMS_FILE
+from jobs.outputs.itemset_tables import ITEMSETS, RULES
+from jobs.outputs.model_file import BASKETS, MODEL
 from jobs.outputs.schema_file import SCHEMA_FILE
 from jobs.verification import recomputed, records
 from jobs.verification.charges import cost_findings, sum_findings
 from jobs.verification.findings import Finding, Outcome, failed, judged, not_checked, passed
+from jobs.verification.items_file import CHECK as ITEMS_CHECK
+from jobs.verification.items_file import items_finding, named_layout
+from jobs.verification.itemset_tables import CHECK as ITEMSET_CHECK
 from jobs.verification.manifest import MANIFEST, SUCCESS, Manifest, file_problems, read_manifest
-from jobs.verification.promises import identity_findings, layout_of, promise_findings
+from jobs.verification.promises import identity_findings, promise_findings
 from jobs.verification.records import ledger_findings
 from jobs.verification.schema_file import CHECK as SCHEMA_CHECK
 from jobs.verification.schema_file import schema_finding
@@ -30,8 +35,8 @@ if TYPE_CHECKING:
 
 CERTIFICATE = "certificate.json"
 _NEED_CERTIFICATE = (
-    "release id", "version", "promise", SCHEMA_CHECK, "limits", "charges", "sum of charges", "epsilon",
-    "numerical bound", "answers", *recomputed.CHECKS, "synthetic rows", "model", *records.CHECKS,
+    "release id", "version", "promise", SCHEMA_CHECK, ITEMS_CHECK, "limits", "charges", "sum of charges", "epsilon",
+    "numerical bound", "answers", *recomputed.CHECKS, ITEMSET_CHECK, "synthetic rows", "model", *records.CHECKS,
 )  # fmt: skip
 
 
@@ -89,10 +94,14 @@ def verify_release(
         return Verification(folder, (*findings, *(not_checked(check, reason) for check in _NEED_CERTIFICATE)))
     certificate, content = read
     findings += [*identity_findings(certificate, content, manifest), *promise_findings(certificate)]
-    findings += [schema_finding(folder, content["schema"]), *cost_findings(certificate)]
+    findings += [
+        schema_finding(folder, content["schema"]),
+        items_finding(folder, certificate),
+        *cost_findings(certificate),
+    ]
     try:
-        findings += table_findings(folder, certificate, layout_of(certificate))
-    except (ConfigError, ValueError, TypeError, KeyError, AttributeError) as error:
+        findings += table_findings(folder, certificate, named_layout(folder, certificate))
+    except (ConfigError, IntegrityError, ValueError, TypeError, KeyError, AttributeError) as error:
         findings.append(failed("answers", f"config and schema describe no tables ({type(error).__name__})"))
     return Verification(folder, (*findings, *ledger_findings(folder, certificate, ledger)))
 
@@ -124,7 +133,8 @@ def _file_findings(folder: Path) -> tuple[list[Finding], Manifest | None]:
     except IntegrityError as error:
         return [failed("files", str(error))], None
     paths = {entry.path for entry in manifest.entries}
-    unknown = {path for path in paths if path not in (ANSWERS, CERTIFICATE, MODEL, SCHEMA_FILE) and not _is_part(path)}
+    known = (ANSWERS, BASKETS, CERTIFICATE, ITEMS_FILE, ITEMSETS, MODEL, RULES, SCHEMA_FILE)
+    unknown = {path for path in paths if path not in known and not _is_part(path)}
     incomplete = [f"manifest.json lists no {name}" for name in (ANSWERS, CERTIFICATE) if name not in paths]
     incomplete += [f"manifest.json lists {path}, which is no file of a release" for path in sorted(unknown)]
     if not (folder / SUCCESS).is_file():

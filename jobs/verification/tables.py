@@ -12,12 +12,14 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from dpcore.errors import MarqueeError
-from dpcore.estimation.graphical.answering.model import GraphicalModel
+from dpcore.estimation.model import Model
+from dpcore.mechanisms.baskets.basket_mixture import BasketMixture
 from dpcore.mechanisms.registry import MECHANISMS
-from jobs.outputs.answers_table import KINDS, SCHEMA
+from jobs.outputs.answers_table import ESTIMATES, KINDS, fixed_schema
 from jobs.outputs.certificate_format import Certificate
-from jobs.outputs.model_file import MODEL, read_model
+from jobs.outputs.model_file import BASKETS, MODEL, read_baskets, read_model
 from jobs.verification.findings import Finding, Outcome, failed, not_checked, passed
+from jobs.verification.itemset_tables import itemset_finding
 from jobs.verification.recomputed import CHECKS as RECOMPUTED
 from jobs.verification.recomputed import recomputed_findings
 from jobs.wording import number_of
@@ -45,6 +47,7 @@ def table_findings(folder: Path, certificate: Certificate, layout: Layout) -> li
             if answers[0].outcome is Outcome.PASSED
             else [not_checked(check, "answers.parquet cannot be used") for check in RECOMPUTED]
         ),
+        itemset_finding(folder, certificate, layout),
         *_row_findings(folder / SYNTHETIC, certificate.synthetic_rows, layout),
         model,
     ]
@@ -56,14 +59,15 @@ def _answer_findings(path: Path, answers: int) -> list[Finding]:
         # Without a dictionary, every row would hold its own copy of the kind.
         with pq.ParquetFile(path, read_dictionary=["kind"]) as file:
             columns = pq.read_schema(path)
-            if not pa.schema(list(columns)[: len(SCHEMA)]).equals(SCHEMA) or not _are_attributes(columns):
+            fixed = fixed_schema(columns.names)
+            if not pa.schema(list(columns)[: len(fixed)]).equals(fixed) or not _are_attributes(columns):
                 return [failed("answers", f"{path} has other columns or types than answers.parquet")]
             if file.metadata.num_rows != answers:
                 text = f"{path} has {file.metadata.num_rows:,} rows, but the certificate says {answers:,} answers"
                 return [failed("answers", text)]
             kinds: set[str] = set()
             for group in range(file.num_row_groups):
-                table = file.read_row_group(group, columns=SCHEMA.names)
+                table = file.read_row_group(group, columns=fixed.names)
                 problem = _answer_problem(table)
                 if problem:
                     return [failed("answers", f"{path} {problem}")]
@@ -79,17 +83,20 @@ def _answer_findings(path: Path, answers: int) -> list[Finding]:
 
 def _are_attributes(columns: pa.Schema) -> bool:
     """Whether the columns after the fixed ones may be those of attributes or items; ``queries`` checks their values."""
-    kinds = {"items": pa.list_(pa.int32()), "negated": pa.list_(pa.bool_())}
-    further = list(columns)[len(SCHEMA) :]
-    return all(field.type in (pa.string(), kinds.get(field.name)) for field in further)
+    kinds = {"items": (pa.list_(pa.int32()), pa.list_(pa.string())), "negated": (pa.list_(pa.bool_()),)}
+    further = list(columns)[len(fixed_schema(columns.names)) :]
+    return all(field.type in (pa.string(), *kinds.get(field.name, ())) for field in further)
 
 
 def _answer_problem(table: pa.Table) -> str | None:
     """What is wrong with some of the answers; None if nothing is."""
-    if any(table[name].null_count for name in ("query", "kind", "answer", "measured")):
+    estimates = table.schema.names == ESTIMATES.names
+    required = ("query", "kind", "answer") if estimates else ("query", "kind", "answer", "measured")
+    if any(table[name].null_count for name in required):
         return "has a null where none is allowed"
     answer, stddev, lower, upper = (_numbers(table[name]) for name in ("answer", "stddev", "lower", "upper"))
-    nan = [int(pc.sum(pc.is_nan(table[name])).as_py() or 0) for name in ("stddev", "lower", "upper")]
+    floats = [field.name for field in table.schema if field.type == pa.float64()]
+    nan = [int(pc.sum(pc.is_nan(table[name])).as_py() or 0) for name in floats]
     if not np.isfinite(answer).all() or any(nan) or any(np.isinf(bar).any() for bar in (stddev, lower, upper)):
         return "has an answer or an error bar that is no finite number"
     if (stddev < 0).any():
@@ -98,8 +105,26 @@ def _answer_problem(table: pa.Table) -> str | None:
         return "has an interval with one end"
     if (lower > answer).any() or (answer > upper).any():  # Comparisons with the NaN of a null are false.
         return "has an answer outside its interval"
+    if estimates:
+        return _estimation_problem(table)
     measured = np.asarray(table["measured"].to_numpy(), dtype=np.bool_)
     return "has a measured answer without a standard deviation" if np.isnan(stddev[measured]).any() else None
+
+
+def _estimation_problem(table: pa.Table) -> str | None:
+    """What is wrong with the columns that only estimates have; None if nothing is."""
+    names = ("measured", "stddev", "q_value", "guaranteed_lower", "guaranteed_upper")
+    measured, stddev, q_value, lower, upper = (_numbers(table[name]) for name in names)
+    if (
+        np.isinf(measured).any()
+        or not np.isfinite(lower).all()
+        or not np.isfinite(upper).all()
+        or (lower > upper).any()
+    ):
+        return "has a measured value or a guaranteed interval that is none"
+    if (np.isnan(measured) != np.isnan(stddev)).any() or (np.isnan(measured) != np.isnan(q_value)).any():
+        return "has a measured value without a standard deviation and a q-value, or one of these alone"
+    return "has a q-value outside [0, 1]" if ((q_value < 0) | (q_value > 1)).any() else None
 
 
 def _numbers(column: pa.ChunkedArray) -> NDArray[np.float64]:
@@ -188,8 +213,9 @@ def _allowed_columns(layout: Layout, schema: pa.Schema) -> dict[str, pa.Array | 
     """The allowed values of every column but the unit's; None for a file with other columns or types."""
     if isinstance(layout, BasketLayout):
         wanted = [layout.unit, layout.item]
-        types = [pa.int64(), pa.int32()]
-        return {layout.item: range(layout.items)} if (schema.names, schema.types) == (wanted, types) else None
+        types = [pa.int64(), pa.int32() if layout.names is None else pa.string()]
+        allowed = range(layout.items) if layout.names is None else layout.names.array.cast(pa.string())
+        return {layout.item: allowed} if (schema.names, schema.types) == (wanted, types) else None
     columns = {layout.unit: pa.int64()} | {
         attribute.column: attribute.arrow_type for attribute in layout.schema.attributes
     }
@@ -215,15 +241,21 @@ def _within(column: pa.ChunkedArray, values: pa.Array | range) -> bool:
     return bool(pc.all(pc.is_in(column, value_set=values)).as_py() in (True, None))
 
 
-def _model_finding(folder: Path, mechanism: str, layout: Layout) -> tuple[Finding, GraphicalModel | None]:
-    try:
-        model = read_model(folder, layout)
-    except MarqueeError as error:
-        return failed("model", f"{folder / MODEL}: {error}"), None
-    except OSError as error:
-        return failed("model", f"{folder / MODEL} cannot be read: {error.strerror}"), None
-    if model is None and mechanism in MECHANISMS and MECHANISMS[mechanism].traits.graphical:
-        return failed("model", f"{folder / MODEL} is missing; {mechanism} always fits a graphical model"), None
-    if model is None:
+def _model_finding(folder: Path, mechanism: str, layout: Layout) -> tuple[Finding, Model | None]:
+    models: dict[str, Model | None] = {}
+    for name, read in ((MODEL, read_model), (BASKETS, read_baskets)):
+        try:
+            models[name] = read(folder, layout)
+        except MarqueeError as error:
+            return failed("model", f"{folder / name}: {error}"), None
+        except OSError as error:
+            return failed("model", f"{folder / name} cannot be read: {error.strerror}"), None
+    always = MODEL if mechanism in MECHANISMS and MECHANISMS[mechanism].traits.graphical else None
+    always = BASKETS if mechanism == BasketMixture.traits.name else always
+    if always is not None and models[always] is None:
+        return failed("model", f"{folder / always} is missing; {mechanism} always fits a model"), None
+    if models[BASKETS] is not None:
+        return passed("model", "a model of baskets over the items of the data"), models[BASKETS]
+    if models[MODEL] is None:
         return not_checked("model", "the release has none"), None
-    return passed("model", "a graphical model over attributes of the schema"), model
+    return passed("model", "a graphical model over attributes of the schema"), models[MODEL]

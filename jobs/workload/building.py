@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
+from fractions import Fraction
 from functools import partial
 
 import numpy as np
@@ -10,12 +12,24 @@ from numpy.typing import NDArray
 
 from dpcore.domain import BinaryView, Clique, Domain
 from dpcore.errors import ConfigError, DomainTooLargeError
-from dpcore.queries import Marginals
+from dpcore.queries import Itemsets, Marginals
+from dpcore.queries.enumeration import number_of_conjunctions, numbers_of_sets
 from dpcore.queries.generation import all_parities, parity_counts, random_conjunctions, random_parities
+from dpcore.queries.mixed_orders import random_mixed_conjunctions
 from dpcore.queries.ranges import all_ranges, prefix, range_marginals, range_rows
-from dpcore.workload import LARGEST_CLIQUES, Workload, all_k_way, conjunctive, explicit, random_k_way, skewed, target
+from dpcore.workload import (
+    LARGEST_CLIQUES,
+    Workload,
+    all_k_way,
+    conjunctive,
+    explicit,
+    frequent,
+    random_k_way,
+    skewed,
+    target,
+)
 from jobs.config import Config
-from jobs.config.workload import ConjunctionQueries, MarginalQueries, ParityQueries, Queries
+from jobs.config.workload import ConjunctionQueries, ItemsetQueries, MarginalQueries, ParityQueries, Queries
 from jobs.workload.products import number_of_answers, product_workload
 from jobs.workload.public_files import PublicFiles
 from pipelines.attributes import Attribute
@@ -55,6 +69,8 @@ def workload_of_section(
     try:
         if section.conjunctions is not None:
             return _conjunction_workload(section.conjunctions, layout, files, popularity)
+        if section.itemsets is not None:
+            return _itemset_workload(section.itemsets, layout)
         if section.parities is not None:
             return _parity_workload(section.parities, layout)
         if section.marginals is not None and isinstance(layout, TableLayout):
@@ -64,7 +80,9 @@ def workload_of_section(
             return product_workload(section.products, layout.schema)
     except ValueError as error:
         raise ConfigError(f"workload: {error}") from error
-    raise ConfigError("workload does not fit the shape of the dataset; want conjunctions or parities for baskets")
+    raise ConfigError(
+        "workload does not fit the shape of the dataset; want conjunctions, itemsets or parities for baskets"
+    )
 
 
 def _marginal_workload(section: MarginalQueries, schema: Schema) -> Workload:
@@ -193,15 +211,8 @@ def _cells(sizes: tuple[int, ...] | list[int], order: int) -> int:
 
 
 def _cells_of_orders(sizes: tuple[int, ...] | list[int], largest: int) -> list[int]:
-    """Total number of cells of all marginals of each order from 0 to ``largest``.
-
-    These are the elementary symmetric polynomials of the sizes.
-    """
-    sums = [1] + [0] * largest
-    for size in sizes:
-        for degree in range(largest, 0, -1):
-            sums[degree] += size * sums[degree - 1]
-    return sums
+    """Total number of cells of all marginals of each order from 0 to ``largest``."""
+    return numbers_of_sets(Counter(sizes), largest)
 
 
 def _conjunction_workload(
@@ -210,10 +221,10 @@ def _conjunction_workload(
     if files.queries is not None:
         _check_size(files.queries.queries.size)
         return files.queries
-    count, order = section.count or 1, section.order or 1
-    _check_conjunctions(section, layout.view, count, order)
+    count, orders = section.count or 1, section.orders or (section.order or 1,)
+    _check_conjunctions(layout.view, count, max(orders))
     allowed = _allowed_columns(section.attributes, layout)
-    draw = partial(_random_conjunctions, section, layout.view, count, order)
+    draw = partial(_random_conjunctions, section, layout.view, count)
     if files.weights is not None:
         return draw(files.weights * allowed)
     if popularity is None:
@@ -222,38 +233,54 @@ def _conjunction_workload(
     popular = popularity * allowed
     uniform = allowed / allowed.sum()
     candidates = [popular / popular.sum(), popular / popular.sum() + uniform] if popular.any() else []
+    number = number_of_random_conjunctions(section, layout)
     for weights in candidates:
         try:
-            return draw(weights)
+            drawn = draw(weights)
         except ValueError:
             continue
+        if drawn.queries.size == number:
+            return drawn
     return draw(uniform)
 
 
-def _check_conjunctions(section: ConjunctionQueries, view: BinaryView, count: int, order: int) -> None:
+def number_of_random_conjunctions(section: ConjunctionQueries, layout: Layout) -> int:
+    """The number of queries of a random choice without public weights, without making any: all if too few exist."""
+    usable = _allowed_columns(section.attributes, layout)
+    usable[[start for start, stop in layout.view.groups if stop - start == 1]] = False
+    negate, orders = section.negations == "random", section.orders or (section.order or 1,)
+    existing = sum(number_of_conjunctions(layout.view, order, usable=usable, negate=negate) for order in orders)
+    return min(section.count or 1, existing)
+
+
+def _itemset_workload(section: ItemsetQueries, layout: Layout) -> Workload:
+    min_support = None if section.min_support is None else Fraction(str(section.min_support))
+    return frequent(Itemsets(layout.view, section.order, section.top, min_support))
+
+
+def _check_conjunctions(view: BinaryView, count: int, order: int) -> None:
     """Refuses random conjunctions that cannot exist, or do not fit in memory, before any is drawn."""
     _check_count(count)
-    sizes = np.unique(view.group_of_column(), return_counts=True)[1].tolist()
-    if order > len(sizes):
+    groups = len(view.groups) or view.columns
+    if order > groups:
         raise ValueError(
-            f"order is {order:,}; want at most {len(sizes):,}, because each literal has its own attribute or item"
+            f"order is {order:,}; want at most {groups:,}, because each literal has its own attribute or item"
         )
     if count * order > LARGEST_LITERALS:
         raise ValueError(
             f"{count:,} conjunctions have {count * order:,} literals; want at most {LARGEST_LITERALS:,} in all"
         )
-    distinct = _cells(sizes, order) * (2**order if section.negations == "random" else 1)
-    if count > distinct:
-        raise ValueError(
-            f"count is {count:,}, but only {distinct:,} different conjunctions exist; want a smaller count"
-        )
 
 
 def _random_conjunctions(
-    section: ConjunctionQueries, view: BinaryView, count: int, order: int, weights: NDArray[np.float64] | None
+    section: ConjunctionQueries, view: BinaryView, count: int, weights: NDArray[np.float64] | None
 ) -> Workload:
     generator = np.random.default_rng(section.seed)
     negate = section.negations == "random"
+    if section.orders is not None:
+        mixed = random_mixed_conjunctions(view, count, section.orders, generator, weights=weights, negate=negate)
+        return conjunctive(mixed)
+    order = section.order or 1
     return conjunctive(random_conjunctions(view, count, order, generator, weights=weights, negate=negate))
 
 

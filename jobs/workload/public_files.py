@@ -64,8 +64,20 @@ def read_public_files(section: Queries, layout: Layout) -> PublicFiles:
     return PublicFiles()
 
 
+def read_texts(path: Path, column: str) -> Sequence[str]:
+    """Reads the texts of a public file, in their order.
+
+    path: A .parquet or .csv file with the column. In any other file, each line is one text, and empty lines are
+        skipped.
+    column: Name of the column.
+
+    Raises: ConfigError that names the file and the line or row.
+    """
+    return _read_rows(path, column).texts
+
+
 def read_queries(path: Path, layout: Layout) -> Workload:
-    """Reads conjunctions with equal numbers of literals, written as in ``answers.parquet``.
+    """Reads conjunctions, of one or several numbers of literals, written as in ``answers.parquet``.
 
     path: A .parquet or .csv file with a column ``query`` and optionally a column ``weight``. In any other file, each
         line is one query, and empty lines are skipped.
@@ -167,7 +179,7 @@ def _read_rows(path: Path, column: str, weighted: bool = False) -> _Rows:
 
 
 def _read_lines(path: Path, text: str) -> _Rows:
-    kept = [(number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
+    kept = [(number, line.strip()) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
     return _Rows(path, "line", None, [line for _, line in kept], None, [number for number, _ in kept])
 
 

@@ -2,7 +2,7 @@
 
 A row of a query matrix is written as a literal too: a prefix as 'age<40', a range as 'age=[18, 65)' or 'A<=grade<=B',
 and a group as '(race=White | race=Black)'. An attribute whose row counts all values is left out. 'all' is the number of
-rows.
+rows. An item with a name is written as 'milk' or '"fish & chips"'.
 """
 
 from __future__ import annotations
@@ -20,8 +20,10 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from dpcore.queries.ranges import all_ranges, of_width, prefix, range_rows
+from pipelines.arrow import numbers_of
 from pipelines.attributes import Attribute
-from pipelines.layout import Layout, TableLayout
+from pipelines.item_names import UNKNOWN, ItemNames
+from pipelines.layout import BasketLayout, Layout, TableLayout
 
 _NEEDS_QUOTES = frozenset('&!="^<>|')
 # A token is quoted text or one character.
@@ -43,7 +45,7 @@ class LiteralError(ValueError):
 
 @dataclass(frozen=True, eq=False)
 class Literals:
-    """m conjunctions of k literals each, in the order of their texts.
+    """m conjunctions of at most k literals, in the order of their texts; shorter ones repeat the last literal.
 
     columns: Column of each literal in the binary view, int32 [m, k].
     negated: Whether the literal is negated, bool [m, k].
@@ -57,6 +59,25 @@ def quoted(text: str) -> str:
     """The text, in JSON quotes if it would otherwise be misread next to a sign of a query: & | ! = < > or ^."""
     plain = text == text.strip() and text and not _NEEDS_QUOTES & set(text)
     return text if plain else json.dumps(text, ensure_ascii=False)
+
+
+def item_text(name: str) -> str:
+    """The name of an item as queries write it: in JSON quotes if it would be misread, or is not one printable line."""
+    return quoted(name) if name.isprintable() else json.dumps(name, ensure_ascii=False)
+
+
+def items_as_text(codes: NDArray[np.int32], layout: BasketLayout) -> pa.Array:
+    """The literal of each item, as text: its name as queries write it, or its number. A negative code is null.
+
+    codes: Codes of items, int32 [n].
+    layout: The public layout of the baskets.
+    """
+    present = pa.array(codes, mask=codes < 0)
+    if layout.names is None:
+        return present.cast(pa.string())
+    distinct = present.dictionary_encode()
+    names = layout.names.take(numbers_of(distinct.dictionary)).to_pylist()
+    return pa.array(map(item_text, names), pa.string()).take(distinct.indices)
 
 
 def labels_of(layout: TableLayout) -> dict[str, pa.Array]:
@@ -180,29 +201,27 @@ def _run_as_text(attribute: Attribute, first: int, last: int, ordered: bool) -> 
 
 
 def read_conjunctions(texts: Sequence[str], layout: Layout) -> Literals:
-    """Reads conjunctions with equal numbers of literals.
+    """Reads conjunctions. If their numbers of literals differ, the shorter ones repeat their last literal.
 
     texts: One conjunction each. Spaces around literals and signs are ignored. A name or label that contains &, !, =, ^
         or a quote must be in quotes; with <, > or | it may be, and is where this module writes it.
     layout: The public layout of the data, which defines the columns.
 
-    Raises: LiteralError for the first text that is not a conjunction, has another number of literals than the first
-        text, names an item or a value twice, or requires two values of one attribute.
+    Raises: LiteralError for the first text that is not a conjunction, names an item or a value twice, or requires two
+        values of one attribute.
     """
     if any('"' in text for text in texts):
         parts = pa.array([_split(text, "&") for text in texts], type=pa.list_(pa.string()))
     else:
         parts = pc.split_pattern(pa.array(texts, type=pa.string()), "&")
     lengths = np.asarray(pc.list_value_length(parts).to_numpy())
-    deviating = np.flatnonzero(lengths != lengths[0])
-    if deviating.size:
-        index = int(deviating[0])
-        problem = f"has {lengths[index]} literals, but the queries before have {lengths[0]}; want equal numbers"
-        raise LiteralError(index, problem)
+    position = np.arange(lengths.max())
+    counted = position < lengths[:, None]
     flat = pc.utf8_trim_whitespace(pc.list_flatten(parts)).dictionary_encode()
-    indices = np.asarray(flat.indices.to_numpy()).reshape(len(texts), -1)
+    starts = np.cumsum(lengths) - lengths
+    indices = np.asarray(flat.indices.to_numpy())[starts[:, None] + np.minimum(position, lengths[:, None] - 1)]
     codes = np.empty(len(flat.dictionary), dtype=np.int64)
-    known = _literal_codes(layout)
+    known = _literal_codes(layout, flat.dictionary.to_pylist())
     for index, text in enumerate(flat.dictionary.to_pylist()):
         try:
             codes[index] = _literal_code(text, layout, known)
@@ -210,21 +229,24 @@ def read_conjunctions(texts: Sequence[str], layout: Layout) -> Literals:
             raise LiteralError(int(np.flatnonzero((indices == index).any(axis=1))[0]), str(error)) from error
     literals = codes[indices]
     columns, negated = (literals >> 1).astype(np.int32), (literals & 1).astype(np.bool_)
-    _check(columns, negated, layout)
+    _check(columns, negated, counted, layout)
     return Literals(columns, negated)
 
 
 def read_columns(texts: Sequence[str], layout: Layout) -> NDArray[np.int32]:
     """Reads the names of columns, such as 'sex=male' or '12'.
 
-    texts: One column each.
+    texts: One column each. The name of an item may be written as it is, without quotes.
     layout: The public layout of the data, which defines the columns.
 
     Returns: The columns in the order of the texts, int32 [n], distinct.
     Raises: LiteralError for the first text that is not the name of a column, or names a column again.
     """
     columns: dict[int, None] = {}  # A dict serves as an ordered set.
-    known = _literal_codes(layout)
+    known = _literal_codes(layout, [text.strip() for text in texts])
+    if not isinstance(layout, TableLayout) and layout.names is not None:
+        codes = layout.names.codes_of(pa.array([text.strip() for text in texts], pa.large_string())).tolist()
+        known |= {text.strip(): 2 * code for text, code in zip(texts, codes, strict=True) if code != UNKNOWN}
     for index, text in enumerate(texts):
         try:
             column, negated = divmod(_literal_code(text.strip(), layout, known), 2)
@@ -238,15 +260,15 @@ def read_columns(texts: Sequence[str], layout: Layout) -> NDArray[np.int32]:
     return np.array(list(columns), dtype=np.int32)
 
 
-def _check(columns: NDArray[np.int32], negated: NDArray[np.bool_], layout: Layout) -> None:
-    ordered = np.sort(columns, axis=1)
+def _check(columns: NDArray[np.int32], negated: NDArray[np.bool_], counted: NDArray[np.bool_], layout: Layout) -> None:
+    distinct = -1 - np.arange(columns.shape[1])  # A number of its own for each literal that cannot clash with others.
+    ordered = np.sort(np.where(counted, columns, distinct), axis=1)
     repeated = (ordered[:, 1:] == ordered[:, :-1]).any(axis=1)
     if repeated.any():
         raise LiteralError(int(repeated.argmax()), "names an item or a value twice; want each once")
     if isinstance(layout, TableLayout):
-        # Negated literals do not contradict each other, so each gets a distinct negative number as its group.
-        distinct = -1 - np.arange(columns.shape[1])
-        groups = np.sort(np.where(negated, distinct, layout.view.group_of_column()[columns]), axis=1)
+        # Negated literals do not contradict each other.
+        groups = np.sort(np.where(negated | ~counted, distinct, layout.view.group_of_column()[columns]), axis=1)
         contradicts = (groups[:, 1:] == groups[:, :-1]).any(axis=1)
         if contradicts.any():
             raise LiteralError(
@@ -254,12 +276,30 @@ def _check(columns: NDArray[np.int32], negated: NDArray[np.bool_], layout: Layou
             )
 
 
-def _literal_codes(layout: Layout) -> dict[str, int]:
-    """All literals of a table as this module writes them, each with its code 2 * column + negated."""
+def _literal_codes(layout: Layout, literals: Sequence[str]) -> dict[str, int]:
+    """The code 2 * column + negated of literals: of all of a table as this module writes them; of those of
+    ``literals`` that name an item.
+    """
     if not isinstance(layout, TableLayout):
-        return {}
+        return {} if layout.names is None else _named_item_codes(literals, layout.names)
     texts = {sign: columns_as_text(layout, sign).to_pylist() for sign in ("=", "!=")}
     return {text: 2 * column + (sign == "!=") for sign in texts for column, text in enumerate(texts[sign])}
+
+
+def _named_item_codes(literals: Sequence[str], names: ItemNames) -> dict[str, int]:
+    read = {text: _item_literal(text) for text in literals}
+    codes = names.codes_of(pa.array([name for name, _ in read.values()], pa.large_string())).tolist()
+    pairs = zip(read.items(), codes, strict=True)
+    return {text: 2 * code + negated for (text, (_, negated)), code in pairs if code != UNKNOWN}
+
+
+def _item_literal(text: str) -> tuple[str | None, bool]:
+    """The name in a literal, and whether it is negated. The name of what is not quoted correctly is None."""
+    negated = text.startswith("!")
+    try:
+        return _unquoted(text[negated:]), negated
+    except ValueError:
+        return None, negated
 
 
 def _literal_code(text: str, layout: Layout, known: dict[str, int]) -> int:
@@ -270,6 +310,9 @@ def _literal_code(text: str, layout: Layout, known: dict[str, int]) -> int:
         raise ValueError("has an empty literal; want a literal on both sides of each &")
     if isinstance(layout, TableLayout):
         return _table_literal_code(text, layout, known)
+    if layout.names is not None:
+        name = _unquoted(text.removeprefix("!"))
+        raise ValueError(f"unknown item {name!r}; want one of the {layout.items:,} listed ones, or ! and one of them")
     item = _ITEM.fullmatch(text)
     if item is None:
         raise ValueError(f"{text!r} is not a literal; want the number of an item, or ! and a number")

@@ -8,6 +8,10 @@ read. ``aggregator_for`` chooses an aggregator for a request:
 * ``bitmaps`` and ``parities``: conjunctions and parities, 64 records at a time, on the bit rows of ``packing``.
 * ``clipped``: sums in which the contribution of a unit depends on the number of queries that it satisfies, and the
   histogram of these numbers.
+* ``pairs``: the same for all pairs of some items of baskets, unit by unit.
+
+``item_sums`` sums the items of baskets by their names, where no list of them is given. Its accumulators have no fixed
+length.
 
 ``row_hashes`` sums hashes of the rows beside the counts of any of these, so that rows that have changed are noticed.
 ``distinct`` finds repeated records, which ``weighing`` counts with their multiplicities.
@@ -22,6 +26,7 @@ from dpcore.queries import ClippedSums, Conjunctions, Marginals, Parities, Satis
 from pipelines.aggregators.bitmaps import Bitmaps
 from pipelines.aggregators.clipped import Clipped, Satisfactions
 from pipelines.aggregators.contingency import Contingency
+from pipelines.aggregators.pairs import ClippedPairs, PairSatisfactions, items_of_all_pairs
 from pipelines.aggregators.parities import ParityCounts
 from pipelines.aggregators.protocol import Aggregator, BasketBlock, Block, TableBlock
 from pipelines.aggregators.units import Units
@@ -42,7 +47,7 @@ def aggregator_for(request: Request, layout: Layout) -> Aggregator:
         _check_view(request.queries.view, layout.view)
         if max_records != 1:
             raise ConfigError("clipped answers do not fit units of several rows; want max_rows_per_unit: 1")
-        return Satisfactions.of(request) if isinstance(request, SatisfactionHistogram) else Clipped.of(request)
+        return _clipped_aggregator(request)
     match request.queries:
         case Conjunctions() as queries:
             _check_view(queries.view, layout.view)
@@ -55,6 +60,13 @@ def aggregator_for(request: Request, layout: Layout) -> Aggregator:
                 raise ConfigError("baskets have no marginals; want conjunctions, or data of shape table")
             _check_within(queries.domain, layout.schema.domain)
             return Contingency.of(queries, layout.schema.domain, max_records)
+
+
+def _clipped_aggregator(request: SatisfactionHistogram | ClippedSums) -> Aggregator:
+    items = items_of_all_pairs(request)
+    if isinstance(request, SatisfactionHistogram):
+        return Satisfactions.of(request) if items is None else PairSatisfactions.of(request, items)
+    return Clipped.of(request) if items is None else ClippedPairs.of(request, items)
 
 
 def _check_view(query_view: BinaryView, data_view: BinaryView) -> None:

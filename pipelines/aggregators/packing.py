@@ -50,21 +50,28 @@ class Packing:
         """Bit rows of queried columns. They are unsigned, so that compiled code need not check for negative indices."""
         return self.row_of[columns].astype(np.uint32)
 
-    def slabs(self, block: Block) -> Iterator[tuple[slice, NDArray[np.uint64]]]:
+    def slabs(self, block: Block, *, by_size: bool = False) -> Iterator[tuple[slice, NDArray[np.uint64]]]:
         """Yields the records of a block slab by slab: a slice of records, and their bitmaps, uint64 [used, words].
 
         Bits after the last record are 0. The next slab overwrites the bitmaps.
+
+        block: The records.
+        by_size: Whether large baskets come first. Those that satisfy many queries are then in few slabs, and in few
+            words of these. A table keeps its order.
         """
         records = records_of(block)
         if not records:
             return
         words = min(_words(self.used), -(-records // (_WORD * _VECTOR)) * _VECTOR)
         bits = _aligned(self.used, words)
+        units = np.arange(records)
+        if by_size and isinstance(block, BasketBlock):
+            units = np.argsort(-np.diff(block.starts), kind="stable")
         for first in range(0, records, words * _WORD):
             span = slice(first, min(first + words * _WORD, records))
             bits[:] = 0
             if isinstance(block, BasketBlock):
-                _fill_baskets(bits, block.starts[span.start : span.stop + 1], block.items, self.row_of)
+                _fill_baskets(bits, block.starts, block.items, units[span], self.row_of)
             else:
                 _fill_table(bits, block.codes[:, span], self.offsets, self.row_of)
             yield span, bits
@@ -115,11 +122,15 @@ def _aligned(rows: int, words: int) -> NDArray[np.uint64]:
 
 @compiled
 def _fill_baskets(
-    bits: NDArray[np.uint64], starts: NDArray[np.int64], items: NDArray[np.int32], row_of: NDArray[np.int32]
+    bits: NDArray[np.uint64],
+    starts: NDArray[np.int64],
+    items: NDArray[np.int32],
+    units: NDArray[np.int64],
+    row_of: NDArray[np.int32],
 ) -> None:
-    for unit in range(starts.size - 1):
-        word, bit = unit >> 6, np.uint64(1) << np.uint64(unit & 63)
-        for pair in range(starts[unit], starts[unit + 1]):
+    for record in range(units.size):
+        word, bit = record >> 6, np.uint64(1) << np.uint64(record & 63)
+        for pair in range(starts[units[record]], starts[units[record] + 1]):
             row = row_of[items[pair]]
             if row >= 0:
                 bits[row, word] |= bit

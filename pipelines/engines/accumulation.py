@@ -10,16 +10,23 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from pipelines.aggregators.protocol import Aggregator, Block
+from dpcore.errors import IntegrityError
+from pipelines.aggregators.item_sums import AnyAggregator, ItemSums
+from pipelines.aggregators.protocol import Block
 from pipelines.aggregators.row_hashes import RowHashes
 from pipelines.arrow import booleans, integers, nulls_of, numbers_of
-from pipelines.contribution import basket_block, shard_numbers, table_block
-from pipelines.encode import EncodedRows, encode_batch, unit_column
+from pipelines.contribution import basket_block, named_block, shard_numbers, table_block
+from pipelines.encode import EncodedRows, encode_batch, named_pairs, unit_column
 from pipelines.engines.claim import range_of
+from pipelines.item_names import UNKNOWN
 from pipelines.layout import TableLayout
 from pipelines.partition_rows import counted_rows
 from pipelines.source import AnySource, DataFile, Source
 from pipelines.source.batches import read_batches
+
+# From this size on, in bytes, Arrow's pool hands back freed memory before a file is counted, which takes some
+# milliseconds per file: counting many queries needs that memory, and few queries are counted in less time.
+_LARGE_ACCUMULATOR = 1 << 20
 
 
 def units_of_file(source: Source, file: DataFile) -> pa.Array:
@@ -53,7 +60,7 @@ def units_in_many_files(per_file: Iterable[pa.Array]) -> pa.Array:
 
 
 def accumulate(
-    batches: Iterable[pa.RecordBatch], source: AnySource, aggregator: Aggregator, dropped: pa.Array | None = None
+    batches: Iterable[pa.RecordBatch], source: AnySource, aggregator: AnyAggregator, dropped: pa.Array | None = None
 ) -> NDArray[np.int64]:
     """The aggregator's accumulator over whole units. No value in a row makes this function fail. SENSITIVE.
 
@@ -62,12 +69,34 @@ def accumulate(
     aggregator: The aggregator.
     dropped: Units whose rows are all dropped, because they contradict ``clustered_by_unit``; None for none.
     """
-    parts = [encode_batch(batch, source.layout, dropped) for batch in counted_rows(batches, source.layout)]
-    rows = EncodedRows.join(parts, source.layout)
+    if isinstance(aggregator, ItemSums):
+        return _item_sums(batches, source, aggregator, dropped)
+    rows = EncodedRows.join(
+        [encode_batch(batch, source.layout, dropped) for batch in counted_rows(batches, source.layout)], source.layout
+    )
     accumulator = aggregator.create()
     if isinstance(aggregator, RowHashes):
         aggregator.add_rows(accumulator, rows)
-    return aggregator.add(accumulator, whole_units(rows, source))
+    block = whole_units(rows, source)
+    del rows  # Counting needs the memory of the units.
+    if accumulator.nbytes >= _LARGE_ACCUMULATOR:
+        pa.default_memory_pool().release_unused()
+    return aggregator.add(accumulator, block)
+
+
+def _item_sums(
+    batches: Iterable[pa.RecordBatch], source: AnySource, aggregator: ItemSums, dropped: pa.Array | None
+) -> NDArray[np.int64]:
+    """As ``accumulate``, for items whose names are not known in advance. SENSITIVE."""
+    layout = source.layout
+    if isinstance(layout, TableLayout):
+        raise IntegrityError("items are summed in baskets; want no table")
+    units, items, names = named_pairs(counted_rows(batches, layout), layout, dropped)
+    if aggregator.excluded is not None and len(names):
+        kept = aggregator.excluded.codes_of(names)[items] == UNKNOWN
+        units, items = units.filter(booleans(kept)), items[kept]
+    block = named_block(units, items, names, layout.contribution.bound, source.salt)
+    return aggregator.add_pairs(aggregator.create(), block)
 
 
 def whole_units(rows: EncodedRows, source: AnySource) -> Block:

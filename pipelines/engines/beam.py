@@ -29,7 +29,7 @@ from apache_beam.pvalue import PCollection, TaggedOutput
 from apache_beam.runners.runner import PipelineState
 
 from dpcore.errors import ConfigError, EngineError
-from pipelines.aggregators.protocol import Aggregator
+from pipelines.aggregators.item_sums import AnyAggregator
 from pipelines.engines import worker_tasks
 from pipelines.engines.beam_files import StoredTask, load_task, new_folder, store_task
 from pipelines.engines.claim import ClaimCheck, Counted, line_of, range_from
@@ -93,7 +93,7 @@ class BeamEngine:
         self._claim = ClaimCheck()
         self._local = runner in _LOCAL_RUNNERS and "://" not in self._folder
 
-    def reduce(self, source: AnySource, aggregator: Aggregator) -> Counts:
+    def reduce(self, source: AnySource, aggregator: AnyAggregator) -> Counts:
         """The merged accumulator over all units, before ``extract``. SENSITIVE.
 
         Raises: The exceptions of ``Engine``.
@@ -133,7 +133,7 @@ class BeamEngine:
         except Exception as error:  # noqa: BLE001 - every runner has its own exceptions
             raise failure("Beam", "".join(traceback.format_exception_only(error))) from None
 
-    def _of_files(self, source: Source, aggregator: Aggregator) -> Counts:
+    def _of_files(self, source: Source, aggregator: AnyAggregator) -> Counts:
         """The counts of files of whole units, with one pipeline unless units must be compared. SENSITIVE."""
         buckets = worker_tasks.buckets_for_files(len(source.files), _MIN_BUCKETS)
         work = Work(replace(source, files=()), aggregator, buckets)

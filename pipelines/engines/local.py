@@ -16,7 +16,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dpcore.errors import ConfigError
-from pipelines.aggregators.protocol import Aggregator
+from pipelines.aggregators.item_sums import AnyAggregator
 from pipelines.engines.accumulation import accumulate, split_by_unit, units_in_many_files, units_of_file
 from pipelines.engines.claim import ClaimCheck, Counted, RangeSeen, UnitRange
 from pipelines.engines.failures import without_values
@@ -59,7 +59,7 @@ class LocalEngine:
         """Name of the engine, as in configs."""
         return "local"
 
-    def reduce(self, source: AnySource, aggregator: Aggregator) -> NDArray[np.int64]:
+    def reduce(self, source: AnySource, aggregator: AnyAggregator) -> NDArray[np.int64]:
         """The merged accumulator over all units, before ``extract``. SENSITIVE.
 
         Raises: InputError for unreadable files; EngineError for any other failure.
@@ -83,7 +83,7 @@ class LocalEngine:
         with without_values("the local engine"), ThreadPoolExecutor(self._workers) as pool:
             return list(_mapped(pool, self._workers, task, items))
 
-    def _count_files(self, source: Source, aggregator: Aggregator, dropped: pa.Array | None) -> Counted:
+    def _count_files(self, source: Source, aggregator: AnyAggregator, dropped: pa.Array | None) -> Counted:
         """The counts of files of whole units, and the ranges of their units. SENSITIVE."""
         counts, ranges = aggregator.create(), []
 

@@ -20,7 +20,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from dpcore.errors import ConfigError
-from pipelines.aggregators.protocol import Aggregator
+from pipelines.aggregators.item_sums import AnyAggregator
 from pipelines.aggregators.units import Units
 from pipelines.engines import spark_frames, worker_tasks
 from pipelines.engines.claim import ClaimCheck, Counted
@@ -67,7 +67,7 @@ class SparkEngine:
         if self._context is None:
             send_packages(session)
 
-    def reduce(self, source: AnySource, aggregator: Aggregator) -> Counts:
+    def reduce(self, source: AnySource, aggregator: AnyAggregator) -> Counts:
         """The merged accumulator over all units, before ``extract``. SENSITIVE.
 
         Raises: The exceptions of ``Engine``.
@@ -127,10 +127,10 @@ class SparkEngine:
         """The units that contradict ``clustered_by_unit``: none, because frames make no such claim."""
         return pa.nulls(0)
 
-    def _of_frame(self, source: FrameSource, aggregator: Aggregator) -> Counts:
+    def _of_frame(self, source: FrameSource, aggregator: AnyAggregator) -> Counts:
         return spark_frames.count_rows(source.frame, self._frame_work(source, aggregator))
 
-    def _frame_work(self, source: FrameSource, aggregator: Aggregator) -> Work:
+    def _frame_work(self, source: FrameSource, aggregator: AnyAggregator) -> Work:
         if not is_spark_frame(source.frame):
             raise ConfigError("the frame is no Spark DataFrame; want engine: {name: local}, or a Spark DataFrame")
         rows = source.rows  # SENSITIVE
@@ -139,7 +139,7 @@ class SparkEngine:
         buckets = self._partitions or worker_tasks.buckets_for(rows, self._tasks)
         return Work(Source((), source.layout, source.salt), aggregator, buckets)
 
-    def _by_frames(self, source: Source, aggregator: Aggregator) -> Counts:
+    def _by_frames(self, source: Source, aggregator: AnyAggregator) -> Counts:
         tasks, bare = self._tasks, replace(source, files=())
         if source.layout.counted_by_file:
             buckets = self._partitions or worker_tasks.buckets_for_files(len(source.files), tasks)
@@ -181,7 +181,7 @@ class _Files:
         self._partitions = partitions
         self._broadcasts = broadcasts
 
-    def clustered(self, source: Source, aggregator: Aggregator) -> Counts:
+    def clustered(self, source: Source, aggregator: AnyAggregator) -> Counts:
         buckets = worker_tasks.buckets_for_files(len(source.files), self._context.defaultParallelism)
         work = Work(replace(source, files=()), aggregator, self._partitions or buckets)
         tasks = min(len(source.files), _TASKS_PER_CORE * self._context.defaultParallelism)
@@ -198,7 +198,7 @@ class _Files:
 
         return self._claim.counts(source, count, find)
 
-    def unclustered(self, source: Source, aggregator: Aggregator) -> Counts:
+    def unclustered(self, source: Source, aggregator: AnyAggregator) -> Counts:
         parts = parts_of(source)
         rows = sum(part.rows for part in parts)
         buckets = self._partitions or worker_tasks.buckets_for(rows, self._context.defaultParallelism)

@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol, final
+from dataclasses import replace
+from functools import cached_property
+from typing import Any, Final, Protocol, final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpcore.exact_statistics import Contribution, Request
+from dpcore.exact_statistics import Contribution, NamedSums, Request
 from pipelines.aggregators import aggregator_for
-from pipelines.aggregators.protocol import Aggregator
-from pipelines.source import AnySource
+from pipelines.aggregators.item_sums import AnyAggregator, ItemSums
+from pipelines.engines.parts import parts_of
+from pipelines.item_names import ItemNames
+from pipelines.layout import BasketLayout
+from pipelines.source import AnySource, FrameSource
+
+PART_PAIRS: Final = 1 << 25
+"""Pairs per part of the items: at most 34 million names, which take some GiB only if no two of them are equal."""
 
 
 class Engine(Protocol):
@@ -29,7 +37,7 @@ class Engine(Protocol):
         """Name of the engine, as in configs."""
         ...
 
-    def reduce(self, source: AnySource, aggregator: Aggregator) -> NDArray[np.int64]:
+    def reduce(self, source: AnySource, aggregator: AnyAggregator) -> NDArray[np.int64]:
         """The merged accumulator over all units, before ``extract``. SENSITIVE."""
         ...
 
@@ -64,6 +72,29 @@ class EngineStatistics:
     def contribution(self) -> Contribution:
         """What one unit may contribute."""
         return self._source.layout.contribution
+
+    @cached_property
+    def item_parts(self) -> int:
+        """Number of parts of the items, so that each fits in memory: one per ``PART_PAIRS`` rows."""
+        source = self._source
+        rows = source.rows if isinstance(source, FrameSource) else sum(part.rows for part in parts_of(source))
+        return max(1, -(-(rows or 0) // PART_PAIRS))
+
+    def item_sums(self, weights: NDArray[np.int64], part: int, excluded: tuple[bytes, ...] = ()) -> NamedSums:
+        """The sums of the items of one part, as ``ItemStatistics`` defines them. SENSITIVE.
+
+        Raises: The exceptions of the engine.
+        """
+        names = ItemNames.of_bytes(excluded) if excluded else None
+        aggregator = ItemSums(weights, self._source.salt, part, self.item_parts, names)
+        return aggregator.extract(self._engine.reduce(self._source, aggregator))  # SENSITIVE
+
+    def named(self, layout: BasketLayout) -> EngineStatistics:
+        """The statistics of the same rows whose items now have names.
+
+        layout: The layout of the source, with names.
+        """
+        return EngineStatistics(self._engine, replace(self._source, layout=layout))
 
     def aggregate(self, request: Request) -> NDArray[np.int64]:
         """Exact answers to a request, int64 [size of the request]. SENSITIVE.

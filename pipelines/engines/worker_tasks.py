@@ -19,8 +19,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dpcore.errors import EngineError
-from pipelines.aggregators.protocol import Aggregator
-from pipelines.arrow import without_views
+from pipelines.aggregators.item_sums import SLICES, AnyAggregator, ItemSums
+from pipelines.arrow import decoded, without_views
 from pipelines.engines.accumulation import accumulate, split_by_unit, units_in_many_files, units_of_file
 from pipelines.engines.claim import Counted, RangeSeen, UnitRange
 from pipelines.engines.failures import guarded, without_values
@@ -63,7 +63,7 @@ class Work:
     """
 
     source: Source
-    aggregator: Aggregator
+    aggregator: AnyAggregator
     buckets: int
     dropped: pa.Array | None = None
 
@@ -88,7 +88,7 @@ def count_file(work: Work, file: DataFile) -> Iterator[TaskResult]:
     """
     seen = RangeSeen()
     batches = seen.over(read_batches(work.source, file), work.source.layout.unit)
-    yield from guarded(_slices(lambda: accumulate(batches, work.source, work.aggregator, work.dropped)))
+    yield from guarded(_slices(work, lambda: accumulate(batches, work.source, work.aggregator, work.dropped)))
     if seen.range is not None:
         yield RANGES, [seen.range]
 
@@ -101,7 +101,7 @@ def count_bucket(work: Work, pieces: Iterable[bytes]) -> Iterator[Slice]:
 
     Returns: Slices of the accumulator.
     """
-    return guarded(_slices(lambda: accumulate(map(_unpacked, pieces), work.source, work.aggregator)))
+    return guarded(_slices(work, lambda: accumulate(map(_unpacked, pieces), work.source, work.aggregator)))
 
 
 def split_rows(work: Work, part: Part) -> Iterator[tuple[int, bytes]]:
@@ -197,8 +197,10 @@ def merged(work: Work, left: Counts, right: Counts) -> Counts:
     return work.aggregator.merge(left, right)
 
 
-def joined_counts(aggregator: Aggregator, slices: Iterable[Slice]) -> Counts:
+def joined_counts(aggregator: AnyAggregator, slices: Iterable[Slice]) -> Counts:
     """Assembles the whole accumulator from its summed slices. A missing slice counts as zeros. SENSITIVE."""
+    if isinstance(aggregator, ItemSums):
+        return aggregator.join(slices)
     counts = aggregator.create()
     for number, values in slices:
         counts[number * _SLICE : number * _SLICE + values.size] = values
@@ -213,9 +215,9 @@ def joined(work: Work, results: Iterable[TaskResult]) -> Counted:
     return joined_counts(work.aggregator, slices), ranges if isinstance(ranges, list) else []
 
 
-def bytes_of(aggregator: Aggregator) -> int:
-    """The size of an accumulator in bytes."""
-    return aggregator.create().nbytes
+def bytes_of(aggregator: AnyAggregator) -> int:
+    """The size of an accumulator in bytes. That of items is not known, so executors share the slices of their sums."""
+    return DRIVER_BYTES * SLICES if isinstance(aggregator, ItemSums) else aggregator.create().nbytes
 
 
 @without_values("a task")
@@ -238,8 +240,11 @@ def in_order(results: Iterable[tuple[int, bytes]], count: int) -> list[bytes]:
     return [by_number[number] for number in range(count)]
 
 
-def _slices(count: Callable[[], Counts]) -> Iterator[Slice]:
+def _slices(work: Work, count: Callable[[], Counts]) -> Iterator[Slice]:
     counts = count()
+    if isinstance(work.aggregator, ItemSums):
+        yield from work.aggregator.split(counts)
+        return
     for number, start in enumerate(range(0, counts.size, _SLICE)):
         yield number, counts[start : start + _SLICE]
 
@@ -270,10 +275,8 @@ def _pieces(batch: pa.RecordBatch, work: Work, unitless: bool = False) -> Iterat
 
 def _decoded(batch: pa.RecordBatch) -> pa.RecordBatch:
     """Decodes dictionaries, because each piece of the batch would otherwise contain them completely."""
-    wide = [pa.large_string() if pa.types.is_dictionary(field.type) else field.type for field in batch.schema]
-    return pa.record_batch(
-        [column.cast(kind) for column, kind in zip(batch.columns, wide, strict=True)], names=batch.schema.names
-    )
+    columns = [decoded(column) if pa.types.is_dictionary(column.type) else column for column in batch.columns]
+    return pa.record_batch(columns, names=batch.schema.names)
 
 
 def _packed(batch: pa.RecordBatch) -> bytes:

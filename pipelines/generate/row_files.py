@@ -52,7 +52,10 @@ def rows_table(rows: SyntheticRows, start: int, layout: Layout) -> pa.Table:
             return _decoded(rows, start, layout)
         case BasketRows(), BasketLayout():
             unit = pa.array(rows.unit.astype(np.int64) + start)
-            return pa.table({layout.unit: unit, layout.item: pa.array(rows.item)})
+            items = pa.array(rows.item)
+            if layout.names is not None:
+                items = pa.DictionaryArray.from_arrays(items, layout.names.array.cast(pa.string()))
+            return pa.table({layout.unit: unit, layout.item: items})
         case _:
             raise TypeError(f"{type(rows).__name__} for {type(layout).__name__}; want rows of the layout's shape")
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.csv
 import pyarrow.parquet as pq
 import yaml
 from numpy.typing import NDArray
@@ -72,34 +75,54 @@ TABLE_SCHEMA = {
 
 
 def write_table(folder: str | Path, *, rows: int, files: int | None = None, seed: int = 0) -> Path:
-    """Writes one row per person, with the unit column person_id, and the schema FOLDER.schema.yaml.
+    """Writes one row per person, with the unit column person_id, and the schema beside, NAME.schema.yaml.
 
-    folder: A new or empty folder.
+    folder: A new or empty folder, or the name of one CSV file, which ends in .csv.
     rows: Number of people, at least 1.
-    files: Number of Parquet files, at most one per 16,384 rows; None for two, or one for fewer rows.
+    files: Number of Parquet files, at most one per 16,384 rows; None for two, or one for fewer rows or a CSV file.
     seed: Public seed, at least 0. The rows depend only on ``rows`` and ``seed``.
 
     Returns: The schema file.
-    Raises: ConfigError when a size is out of range, the folder is not empty, or the schema exists already.
+    Raises: ConfigError when a size is out of range, the folder is not empty, or a file exists already.
     """
     want_at_least(1, rows=rows)
     want_at_least(0, seed=seed)
     blocks = -(-rows // ROWS_AT_ONCE)
-    files = min(2, blocks) if files is None else files
-    want_blocks_for(files, blocks, f"{ROWS_AT_ONCE:,} rows")
     folder = Path(folder)
-    schema = folder.with_name(f"{folder.name}.schema.yaml")
-    if schema.exists():
-        raise ConfigError(f"{schema} exists already; want a new name")
-    empty_folder(folder)
-    for index, numbers in enumerate(np.array_split(np.arange(blocks), files)):
-        with pq.ParquetWriter(folder / f"part-{index:05d}.parquet", ARROW_SCHEMA, compression="zstd") as writer:
-            for block in numbers.tolist():
-                start = block * ROWS_AT_ONCE
-                generator = np.random.default_rng([seed, block])
-                writer.write_batch(draw_people(start, min(start + ROWS_AT_ONCE, rows), generator))
+    one_file = folder.suffix == ".csv"
+    files = (1 if one_file else min(2, blocks)) if files is None else files
+    want_blocks_for(files, blocks, f"{ROWS_AT_ONCE:,} rows")
+    schema = folder.with_name(f"{folder.stem if one_file else folder.name}.schema.yaml")
+    for path in (schema, folder) if one_file else (schema,):
+        if path.exists():
+            raise ConfigError(f"{path} exists already; want a new name")
+    if one_file and files != 1:
+        raise ConfigError(f"files is {files}, but {folder} is one CSV file; want files 1, or the name of a folder")
+    people = _People(rows, seed)
+    if one_file:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with pa.csv.CSVWriter(folder, ARROW_SCHEMA) as writer:
+            people.write(writer, range(blocks))
+    else:
+        empty_folder(folder)
+        for index, numbers in enumerate(np.array_split(np.arange(blocks), files)):
+            with pq.ParquetWriter(folder / f"part-{index:05d}.parquet", ARROW_SCHEMA, compression="zstd") as writer:
+                people.write(writer, numbers.tolist())
     schema.write_text(yaml.safe_dump(TABLE_SCHEMA, sort_keys=False), encoding="utf-8")
     return schema
+
+
+@dataclass(frozen=True)
+class _People:
+    rows: int
+    seed: int
+
+    def write(self, writer: pq.ParquetWriter | pa.csv.CSVWriter, blocks: Iterable[int]) -> None:
+        """Writes blocks of people, each drawn by its own generator."""
+        for block in blocks:
+            start = block * ROWS_AT_ONCE
+            generator = np.random.default_rng([self.seed, block])
+            writer.write_batch(draw_people(start, min(start + ROWS_AT_ONCE, self.rows), generator))
 
 
 def draw_people(start: int, stop: int, generator: np.random.Generator) -> pa.RecordBatch:

@@ -88,17 +88,18 @@ def type_of_constant(layout: Layout, column: str) -> pa.DataType:
         return pa.large_string()
     if isinstance(layout, BasketLayout):
         if column == layout.item:
-            return pa.int64()
+            return pa.int64() if layout.names is None and not layout.any_items else pa.large_string()
     else:
         for attribute in layout.schema.attributes:
             if attribute.column == column:
-                return _attribute_type(attribute)
+                return type_of_attribute(attribute)
     if layout.partition is not None and layout.partition.column == column:
         return layout.partition.arrow_type
     return layout.where.type_of(column)
 
 
-def _attribute_type(attribute: Attribute) -> pa.DataType:
+def type_of_attribute(attribute: Attribute) -> pa.DataType:
+    """The Arrow type of an attribute's values in files that hold text."""
     if not attribute.values:
         kinds = {Kind.INTEGER: pa.int64(), Kind.FLOAT: pa.float64(), Kind.DATE: pa.date32()}
         return kinds[attribute.kind]
@@ -165,7 +166,10 @@ def _wanted(column: str, layout: Layout) -> list[tuple[Callable[[pa.DataType], b
         uses.append((_is_unit, "an integer or a string"))
     if isinstance(layout, BasketLayout):
         if column == layout.item:
-            uses.append((pa.types.is_integer, "an integer"))
+            if layout.names is None and not layout.any_items:
+                uses.append((pa.types.is_integer, "an integer, or a list of names in dataset.items.file"))
+            else:
+                uses.append((_is_unit, "an integer or a string"))
     else:
         uses += [_fitting(attribute) for attribute in layout.schema.attributes if attribute.column == column]
     if column in layout.where.columns:

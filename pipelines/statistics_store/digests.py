@@ -18,6 +18,7 @@ from pathlib import Path
 import numpy as np
 
 import pipelines
+from pipelines.item_names import ItemNames
 
 _ROOT = Path(__file__).parents[2]
 _PACKAGES = ("dpcore", "pipelines")
@@ -74,6 +75,8 @@ def _pieces(value: object) -> Iterator[bytes]:
     elif isinstance(value, np.generic):
         yield value.dtype.str.encode()
         yield value.tobytes()
+    elif isinstance(value, ItemNames):
+        yield value.digest.encode()
     elif isinstance(value, tuple | list):
         yield str(len(value)).encode()
         for part in value:

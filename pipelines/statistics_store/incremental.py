@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpcore.errors import ConfigError, EngineError
+from pipelines.aggregators.item_sums import AnyAggregator, ItemSums
 from pipelines.aggregators.protocol import Aggregator
 from pipelines.engines.claim import UnitRange, line_of, range_from
 from pipelines.engines.failures import without_values
@@ -104,11 +105,13 @@ class IncrementalEngine:
         """Name of the engine that counts."""
         return self._engine.name
 
-    def reduce(self, source: AnySource, aggregator: Aggregator) -> NDArray[np.int64]:
+    def reduce(self, source: AnySource, aggregator: AnyAggregator) -> NDArray[np.int64]:
         """The merged accumulator over all units, before ``extract``. SENSITIVE.
 
         Raises: ConfigError for a frame, or files that are not clustered by unit; the exceptions of ``Engine``.
         """
+        if isinstance(aggregator, ItemSums):  # Names of items are not kept in a store.
+            return self._engine.reduce(source, aggregator)
         with without_values("the statistics store"):
             return self._sum(self._open(source), aggregator)
 

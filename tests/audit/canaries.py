@@ -8,10 +8,10 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from unittest import mock
@@ -35,16 +35,18 @@ from tests.support.postgres import Server, server
 
 TITLE = "Canaries"
 CLAIM = (
-    "Strings of the data (unit ids, categories and items outside of the schema) and exact counts (units, rows, cells, "
-    "what was dropped or cut) are nowhere in what a run writes: output, Parquet values, journal, ledger but for its "
-    "three secret columns, the log of PostgreSQL, logs as text and JSON, progress bars, messages of exceptions and of "
-    "their causes, Spark's event log and scratch. Searched as decimal, grouped, scientific and hexadecimal text, as "
-    "int64 and float64 bytes and within base64. A noisy answer may equal the exact one by chance, so a find counts "
-    "only when it comes back in three further runs of its own; the column chance bounds how often that happens to "
-    "noise alone."
+    "Strings of the data (unit ids, categories and items outside of the schema, names of items that one unit has) and "
+    "exact counts (units, rows, cells, sums of items, what was dropped or cut) are nowhere in what a run writes: "
+    "output, Parquet values, journal, ledger but for its three secret columns, the log of PostgreSQL, logs as text and "
+    "JSON, metrics, progress bars, messages of exceptions and of their causes, Spark's event log and scratch. Searched "
+    "as decimal, grouped, scientific and hexadecimal text, as int64 and float64 bytes and within base64. A noisy "
+    "answer may equal the exact one by chance, so a find counts only when it comes back in three further runs of its "
+    "own; the column chance bounds how often that happens to noise alone."
 )
 
 RUNS = 4
+NAMES = tuple(MECHANISMS)
+_WRITING = "jobs.release.run.write_answers"
 Spoil = Callable[[Path], AbstractContextManager[object]]
 
 
@@ -53,7 +55,7 @@ class Case:
     """One release and what goes wrong in it.
 
     spoil: Of the config; holds while the release runs. code: The exit code that is wanted.
-    database: The kind of ledger.
+    database: The kind of ledger. discovered: Whether it discovers the items of its baskets.
     """
 
     name: str
@@ -65,19 +67,24 @@ class Case:
     engine: str = "local"
     accounting: str = "auto"
     database: str = SQLITE
+    discovered: bool = False
 
 
-def run(size: Size) -> list[Row]:
+def run(size: Size, names: Sequence[str] = NAMES) -> list[Row]:
+    """The rows of some mechanisms."""
+    chosen = (case for case in cases(size) if case.mechanism in names)
     if size is Size.FAST:
-        return [searched(case) for case in cases(size)]
+        return [searched(case) for case in chosen]
     with server(durable=False) as postgres:
-        return [searched(case, postgres) for case in cases(size)]
+        return [searched(case, postgres) for case in chosen]
 
 
 def cases(size: Size) -> Iterator[Case]:
     """FAST: three mechanisms and a failure of each kind. FULL: all of them, both ledgers and the engines."""
-    names = list(MECHANISMS) if size is Size.FULL else ["laplace", "mwem", "dual_query"]
-    for name in names:
+    yield from _of_discoveries(size)
+    for name in (
+        NAMES if size is Size.FULL else ("laplace", "mwem", "dual_query", "frequent_itemsets", "basket_mixture")
+    ):
         yield Case("bars on a terminal", name, terminal=True)
         if size is Size.FULL:
             yield Case("events as JSON lines", name, options=("--log-format", "json"))
@@ -97,6 +104,31 @@ def cases(size: Size) -> Iterator[Case]:
         yield from (replace(case, engine=engine) for engine in ("spark", "beam") for case in DISTRIBUTED)
         for name in ("engine has read one file", "first draw, not stored"):
             yield Case(f"killed: {name}", "laplace", spoil=_killed_at(point(name, "spark")), engine="spark")
+
+
+def _of_discoveries(size: Size) -> Iterator[Case]:
+    """Releases of every mechanism that takes discovered items; at the fast size, of three."""
+    whole = Case("items discovered", "gaussian", options=("--log-format", "json"), discovered=True)
+    for name in NAMES if size is Size.FULL else ("gaussian", "frequent_itemsets", "basket_mixture"):
+        if not _discovering(name):
+            continue
+        yield replace(whole, mechanism=name)
+        if size is Size.FULL:
+            for place in ("first draw, not stored", "first answer, known to the ledger"):
+                killed = _killed_at(point(place))
+                yield Case(f"items discovered, killed: {place}", name, spoil=killed, discovered=True)
+    yield replace(whole, name="items discovered, on a terminal", options=(), terminal=True)
+    yield replace(whole, name="items discovered, writing fails", code=70, spoil=_failing(_WRITING, KeyError))
+    damaged = _failing("jobs.release.discovery.log.info", ValueError)
+    yield replace(whole, name="items discovered, what follows fails", code=70, spoil=damaged)
+    if size is Size.FULL:
+        yield from (replace(whole, engine=engine) for engine in ("spark", "beam"))
+
+
+@cache
+def _discovering(mechanism: str) -> bool:
+    with TemporaryDirectory() as name:
+        return fitting(mechanism, "local", Path(name), "auto", discovered=True) is not None
 
 
 def _provable(mechanism: str, accounting: str) -> bool:
@@ -128,7 +160,7 @@ def _once(case: Case, postgres: Server | None) -> tuple[set[tuple[str, str]], in
     with TemporaryDirectory() as name:
         folder = Path(name)
         ledger = ledger_of(case.database, postgres)
-        config = prepared(case.mechanism, case.engine, folder, case.accounting, ledger)
+        config = prepared(case.mechanism, case.engine, folder, case.accounting, ledger, discovered=case.discovered)
         canaries = canaries_of(shape_of(config))
         chance = _chance(load_job(config), len(canaries.counts)) ** RUNS
         code, messages = (_here if case.engine == "local" else _apart)(case, config)
@@ -150,9 +182,15 @@ def _here(case: Case, config: Path) -> tuple[int, str]:
 
     with said(config.parent / "said", terminal=case.terminal), case.spoil(config):
         with mock.patch("jobs.exit_codes.sentence", seen):
-            code = marquee("run", str(config), *case.options)
+            metrics = ("--metrics-file", str(config.parent / "said" / "metrics.prom"))
+            code = marquee("run", str(config), *case.options, *metrics)
         ledger = load_job(config).config.privacy.ledger if case.code not in (2, 5) else None
-        for command in [["status", str(config)], ["plan", str(config)], ["budget", "show", "--ledger", str(ledger)]]:
+        budget = ["--ledger", str(ledger)]
+        commands = [["status", str(config)], ["plan", str(config)], ["budget", "show", *budget]]
+        commands += (
+            [["budget", "history", *budget, "--dataset", load_job(config).config.dataset.name]] if ledger else []
+        )
+        for command in commands:
             _ = marquee(*command, *case.options) if ledger else 0
     return code, "\n".join(message for error in errors for message in _messages(error))
 
@@ -273,8 +311,8 @@ FAILURES: tuple[tuple[str, int, Spoil], ...] = (
         config, "privacy", "ledger", "postgresql+psycopg://nobody@127.0.0.1:1/none")),
     ("the engine fails", 6, _failing("pipelines.engines.local.accumulate", ValueError)),
     ("memory runs out in the engine", 6, _failing("pipelines.engines.local.accumulate", MemoryError)),
-    ("writing fails", 70, _failing("jobs.release.run.write_answers", KeyError)),
-    ("interrupted", 130, _failing("jobs.release.run.write_answers", KeyboardInterrupt)),
+    ("writing fails", 70, _failing(_WRITING, KeyError)),
+    ("interrupted", 130, _failing(_WRITING, KeyboardInterrupt)),
     ("a damaged page", 3, _damaged),
     ("a file cut short", 3, _truncated),
     ("a column of another type", 3, lambda config: _rewritten(config, lambda table: table.set_column(

@@ -13,14 +13,18 @@ import pytest
 
 from dpcore.domain import BinaryView, Domain
 from dpcore.errors import ConfigError, IntegrityError
-from dpcore.exact_statistics import Contribution, Request, Shape
+from dpcore.exact_statistics import Contribution, QueryAnswers, Request, Shape
 from dpcore.kernel.budget import Budget
 from dpcore.kernel.privacy_terms import PrivacyTerms
 from dpcore.kernel.sensitivity import Neighbours, PrivacyUnit
+from dpcore.mechanisms.clipping.lattice_groups import Groups
 from dpcore.queries import ClippedSums, Conjunctions, SatisfactionHistogram, UnitCount, UnitQueries
+from dpcore.queries.lattice import Lattice
+from dpcore.queries.mixed_orders import random_mixed_conjunctions
 from dpcore.testing.doubles import REPLACE, NoStatistics, private_statistics
 from dpcore.testing.tiny_statistics import TinyBaskets, TinyTable
 from pipelines.aggregators import Aggregator, BasketBlock, aggregator_for
+from pipelines.aggregators.pairs import ClippedPairs
 from pipelines.layout import BasketLayout
 
 DOMAIN = Domain.of({"a": 2, "b": 3})
@@ -36,8 +40,14 @@ def clipped_answers_are_noisy_enough() -> None:
     """The scale for every pair of sets of three items, of weights that were clipped and of weights that rise with k."""
     queries = positive(BinaryView(3), (0, 1), (0, 2), (1, 2), (0, 1))
     groups = np.array([0, 0, 0, 1], dtype=np.int32)
+    several_orders = Conjunctions.joined([positive(BinaryView(3), (0,), (1,), (2,)), queries])
+    by_order = np.array([0, 0, 0, 1, 1, 1, 1], dtype=np.int32)
     for asked in (
+        SatisfactionHistogram(several_orders, by_order),
+        ClippedSums.of(several_orders, [1.5, 1], by_order, factors=[1, 2.5]),
+        ClippedSums.of(several_orders, [2, 1], by_order, factors=[3, 1], norm=1),
         SatisfactionHistogram(queries, groups),
+        SatisfactionHistogram(queries, groups, np.array([0, 1, 3])),
         ClippedSums.of(queries, [1, 0.5], groups, factors=[1, 3]),
         ClippedSums.of(queries, [1], norm=1),
         ClippedSums(queries, np.array([[0, 1, 2, 5, 9]])),
@@ -59,6 +69,25 @@ def clipped_answers_are_noisy_enough() -> None:
 def _of_one_unit(asked: UnitQueries, items: int) -> np.ndarray:
     """What a unit adds that holds the items whose bits are set."""
     return TinyBaskets(BinaryView(3), np.array([[items >> item & 1 for item in range(3)]], dtype=bool)).aggregate(asked)
+
+
+def signed_sums_are_of_members_measured_once() -> None:
+    """Each positive conjunction is asked once, in the group of its order, and exact sums give exact signed answers."""
+    queries = random_mixed_conjunctions(BinaryView(5), 60, [1, 2, 3], np.random.default_rng(0), negate=True)
+    lattice = Lattice.of(queries)
+    groups = Groups.of(lattice)
+    literals = [frozenset(row) for row in lattice.members.columns.tolist()]
+    assert len(set(literals)) == lattice.members.size
+    assert [len(row) for row in literals] == (groups.of_member + 1).tolist()
+    held = np.array([[items >> item & 1 for item in range(5)] for items in range(1, 32)], dtype=bool)
+    baskets = TinyBaskets(BinaryView(5), held)
+    asked = ClippedSums.of(lattice.members, [99.0] * groups.count, groups.of_member)
+    sums = baskets.aggregate(asked) / asked.denominator
+    answers = lattice.signed_sums(np.concatenate([sums, [len(held), 0]]))
+    assert answers.tolist() == baskets.aggregate(QueryAnswers(queries)).tolist()
+    assert (
+        lattice.plain_sums(np.ones(lattice.members.size + 2)) == 2 ** (queries.negated & queries.counted).sum(1)
+    ).all()
 
 
 def clipped_answers_are_of_one_row() -> None:
@@ -113,6 +142,23 @@ def every_unit_is_binned_once() -> None:
     assert [cells.argmax(axis=1).tolist() for cells in bins] == [[0, 0], [1, 0], [1, 2], [1, 3], [1, 4]]
 
 
+def pairs_are_clipped_by_what_a_unit_holds() -> None:
+    """All pairs of items, which are counted unit by unit: the sums and bins of every set of five items, each alone."""
+    asked = clipped_queries(groups=False)
+    sums, bins = (
+        aggregator_for(request, BasketLayout("u", "i", 5)) for request in (asked, SatisfactionHistogram(asked.queries))
+    )
+    assert isinstance(sums, ClippedPairs)
+    for held in (list(items) for size in range(1, 6) for items in combinations(range(5), size)):
+        pairs = len(held) * (len(held) - 1) // 2
+        vector = _clipped(sums, [held + held[:1]])  # One item twice.
+        assert vector.tolist() == [
+            int(asked.weights[0, pairs]) * (set(pair) <= set(held)) for pair in asked.queries.columns.tolist()
+        ]
+        assert (vector**2).sum() <= 1 << 32
+        assert _clipped(bins, [held]).argmax() == pairs.bit_length()
+
+
 def _clipped(aggregator: Aggregator, units: list[list[int]]) -> np.ndarray:
     starts = np.cumsum([0, *map(len, units)])
     block = BasketBlock(starts, np.concatenate(units).astype(np.int32))
@@ -120,7 +166,8 @@ def _clipped(aggregator: Aggregator, units: list[list[int]]) -> np.ndarray:
 
 
 def wrong_clipped_sums_are_found() -> None:
-    for asked in (clipped_queries(groups=True), SatisfactionHistogram(clipped_queries(groups=False).queries)):
+    sums, sums_of_pairs = clipped_queries(groups=True), clipped_queries(groups=False)
+    for asked in (sums, sums_of_pairs, SatisfactionHistogram(sums_of_pairs.queries)):
         aggregator = aggregator_for(asked, BasketLayout("u", "i", 5))
         block = BasketBlock(np.array([0, 3, 5]), np.array([0, 1, 2, 3, 4], dtype=np.int32))
         counted = aggregator.add(aggregator.create(), block)
@@ -133,9 +180,11 @@ def wrong_clipped_sums_are_found() -> None:
 
 CHECKS: dict[str, Callable[[], None]] = {
     "clipped": clipped_answers_are_noisy_enough,
+    "signed sums": signed_sums_are_of_members_measured_once,
     "clipped, one row": clipped_answers_are_of_one_row,
     "clipped aggregates": clipped_aggregates_are_checked,
     "clipped sums": clipped_sums_are_of_each_unit_alone,
+    "clipped pairs": pairs_are_clipped_by_what_a_unit_holds,
     "bins": every_unit_is_binned_once,
     "clipped slices": wrong_clipped_sums_are_found,
 }

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +20,11 @@ import pyarrow as pa
 from dpcore.domain import BinaryView, Domain
 from dpcore.exact_statistics import Statistics
 from dpcore.kernel.sensitivity import Neighbours, PrivacyUnit
-from dpcore.queries import Conjunctions, UnitCount
+from dpcore.queries import Conjunctions, Itemsets, UnitCount
 from dpcore.queries.ranges import all_ranges, prefix, range_marginals
 from dpcore.testing.doubles import REPLACE
 from dpcore.testing.tiny_statistics import TinyBaskets
-from dpcore.workload import Workload, explicit
+from dpcore.workload import Workload, explicit, frequent
 from pipelines.attributes import Attribute
 from pipelines.attributes import Kind as Type
 from pipelines.engines.local import LocalEngine
@@ -81,16 +82,25 @@ class Changed:
 
 
 def pair(
-    kind: Kind, relation: Neighbours, seed: int, folder: Path | None = None, *, one_row: bool, positive: bool = False
+    kind: Kind,
+    relation: Neighbours,
+    seed: int,
+    folder: Path | None = None,
+    *,
+    one_row: bool,
+    positive: bool = False,
+    min_items: int = 1,
 ) -> NeighbourPair:
     """The pair of one seed. folder: Where to write Parquet files for the pipeline; None for data in memory.
 
-    one_row: Units of a table hold one row at most. positive: No literal is negated.
+    one_row: Units of a table hold one row at most. positive: No literal is negated. min_items: Of baskets in memory.
     """
     draw = np.random.default_rng([seed, list(Kind).index(kind), int(relation is REPLACE), int(folder is None)])
     bound = 1 if one_row else int(draw.integers(1, 4))
-    made = _in_memory(kind, relation, draw, bound) if folder is None else _in_files(kind, relation, draw, bound, folder)
-    first, neighbour, workload = made
+    if folder is None:
+        first, neighbour, workload = _in_memory(kind, relation, draw, bound, min_items)
+    else:
+        first, neighbour, workload = _in_files(kind, relation, draw, bound, folder)
     # Clustered data lose the units that lie in several files, so that replacing a unit may change their number.
     units = max(int(side.aggregate(UnitCount())[0]) for side in (first, neighbour))
     public = max(1, units) if relation is REPLACE or draw.random() < 0.4 else None
@@ -100,16 +110,16 @@ def pair(
 
 
 def _in_memory(
-    kind: Kind, relation: Neighbours, draw: np.random.Generator, bound: int
+    kind: Kind, relation: Neighbours, draw: np.random.Generator, bound: int, min_items: int
 ) -> tuple[Statistics, Statistics, Workload]:
-    if kind is Kind.BASKETS:
-        view, most = BinaryView(int(draw.integers(1, 7))), int(draw.integers(1, 7))
+    if kind in (Kind.BASKETS, Kind.ITEMSETS):
+        view, most = BinaryView(int(draw.integers(min_items, 7))), int(draw.integers(1, 7))
         changed = _changed(relation, draw, lambda: [_basket(draw, view.columns, min(most, view.columns))])
         first, neighbour = (
             TinyBaskets(view, np.array(side, dtype=np.bool_).reshape(len(side), view.columns), most)
             for side in (changed.first, changed.neighbour)
         )
-        return first, neighbour, _conjunctions(view, draw)
+        return first, neighbour, _of_baskets(kind, view, draw)
     sizes = draw.integers(1, 5, size=draw.integers(1, 5)).tolist()
     if kind is Kind.BITS:
         sizes = [2] * len(sizes)
@@ -143,13 +153,13 @@ def _in_files(
         write_parts(_tables(rows, columns, files, draw), folder / name)
         sides.append(EngineStatistics(LocalEngine(threads=1), open_source(str(folder / name), layout, SALT)))
     if isinstance(layout, BasketLayout):
-        return sides[0], sides[1], _conjunctions(layout.view, draw)
+        return sides[0], sides[1], _of_baskets(kind, layout.view, draw)
     return sides[0], sides[1], _workload(kind, layout.schema.domain, draw)
 
 
 def _layout(kind: Kind, bound: int, draw: np.random.Generator) -> tuple[Layout, Columns]:
     clustered = bool(draw.random() < 0.4)
-    if kind is Kind.BASKETS:
+    if kind in (Kind.BASKETS, Kind.ITEMSETS):
         items = {"item": (_ITEMS, pa.int64())}
         return BasketLayout("unit", "item", 6, int(draw.integers(1, 7)), clustered), items
     schema = Schema(_some_attributes(_BITS if kind is Kind.BITS else SCHEMA, draw))
@@ -222,6 +232,15 @@ def _workload(kind: Kind, domain: Domain, draw: np.random.Generator) -> Workload
         rows = {name: rows_of(size) for name, size, rows_of in zip(domain.names, domain.sizes, kinds, strict=True)}
         return Workload(range_marginals(domain, list(cliques), rows), np.array(list(cliques.values())))
     return explicit(domain, cliques)
+
+
+def _of_baskets(kind: Kind, view: BinaryView, draw: np.random.Generator) -> Workload:
+    """Conjunctions, or itemsets of either order by rank or by support."""
+    if kind is Kind.BASKETS:
+        return _conjunctions(view, draw)
+    order, top = int(draw.integers(2, 4)), int(draw.choice([1, 3, 100]))
+    limits = {"top": top} if draw.random() < 0.5 else {"min_support": Fraction(int(draw.integers(1, 10)), 10)}
+    return frequent(Itemsets(view, order, **limits))
 
 
 def _conjunctions(view: BinaryView, draw: np.random.Generator) -> Workload:

@@ -32,14 +32,24 @@ from dpcore.kernel.noisy_maximum import noisy_argmax
 from dpcore.kernel.privacy_terms import PrivacyTerms
 from dpcore.kernel.scores import GRID, L1Error
 from dpcore.measurement import Noise
+from dpcore.mechanisms.clipping import lattice_groups
+from dpcore.queries import Conjunctions, lattice
 from jobs.ledger import records as ledger_records
 from jobs.ledger import releases as ledger_releases
-from jobs.ledger import rows as ledger_rows
 from jobs.ledger.windows import start_of
 from pipelines import column_codes, contribution
-from pipelines.aggregators import clipped, contingency, protocol
+from pipelines.aggregators import clipped, contingency, pairs, protocol
 from pipelines.engines import accumulation, local
-from tests.audit import clipped_bugs, clipped_checks, kernel_checks, pipeline_checks, score_checks
+from tests.audit import (
+    clipped_bugs,
+    clipped_checks,
+    item_bugs,
+    item_checks,
+    kernel_checks,
+    ledger_bugs,
+    pipeline_checks,
+    score_checks,
+)
 from tests.audit.kernel_checks import Check
 from tests.audit.section import Row, Size
 from tests.audit.wrong_draws import (
@@ -64,7 +74,9 @@ CLAIM = (
     "Each bug replaces one function of the code that ships; the check in the last column fails then, and passes on the "
     "real code. Checks are exact, or tests at level 10^-7 whose power against these bugs is above 1 - 10^-7."
 )
-CHECKS: dict[str, Check] = kernel_checks.CHECKS | pipeline_checks.CHECKS | clipped_checks.CHECKS | score_checks.CHECKS
+CHECKS: dict[str, Check] = (
+    kernel_checks.CHECKS | pipeline_checks.CHECKS | clipped_checks.CHECKS | score_checks.CHECKS | item_checks.CHECKS
+)
 CAUGHT = (AssertionError, pytest.fail.Exception, IntegrityError)
 
 
@@ -212,39 +224,9 @@ def rows_by_run(units: Any) -> contribution.Groups:
     return contribution.Groups(None, contribution._run_starts(np.asarray(units)))
 
 
-def refunded_when_it_comes_back(connection: Any, release_id: str, budget: Any, now: Any, series: Any) -> None:
-    """A release that was charged before its process died gets its charge back, to be charged at the end."""
-    row = ledger_rows.existing_release(connection, release_id)
-    RESERVE(connection, release_id, budget, now, series)
-    if row.state != "planned":
-        dataset = ledger_rows.find_dataset(connection, row.dataset)
-        ledger_rows.set_dataset(connection, row.dataset, spent=str(dataset.spent - budget.amount))
-
-
-def forgotten_on_retry(connection: Any, row: Any, priced: Any, now: Any) -> None:
-    """The charge is appended and the sum left as it was, for the retry to add."""
-    CHARGE_RELEASE(connection, row, priced, now)
-    ledger_rows.set_dataset(connection, priced.dataset.name, spent=str(priced.dataset.spent))
-
-
-def charged_again(connection: Any, release_id: str, budget: Any, now: Any, series: Any) -> None:
-    row = ledger_rows.existing_release(connection, release_id)
-    if row.state == "planned":
-        RESERVE(connection, release_id, budget, now, series)
-    else:
-        dataset = ledger_rows.find_dataset(connection, row.dataset)
-        ledger_rows.set_dataset(connection, row.dataset, spent=str(dataset.spent + budget.amount))
-
-
-def window_of_the_moment(self: Any, now: Any) -> Any:
-    """Every look at the consumer opens a new window."""
-    return replace(self, window_start=now.isoformat(), spent=Fraction(0))
-
-
 NOISE_SCALE, SELECTION_SCALE = terms.noise_scale, terms.selection_scale
 DRAW, CHARGE, SELECT_BASIS = weighted_sampler.draw, Filter.charge, PrivacyTerms.select_basis
 SMALLEST, SMALLEST_DISTINCT, KEY_OF = contribution._smallest, contribution._smallest_distinct, contribution.key_of
-RESERVE, CHARGE_RELEASE = ledger_releases.reserve, ledger_releases._charge
 WORDS, BITS, BOUNDED = entropy.words, bernoulli.bits, terms.bounded_range_cost
 BUGS = [
     Bug("half the Laplace noise", terms, "noise_scale", scaled(NOISE_SCALE, 0.5), "laplace, add/remove"),
@@ -284,6 +266,11 @@ BUGS = [
         clipped_bugs.of_any_unit, "clipped, one row"),
     Bug("clipped: sums of any size taken", exact_answers, "largest_clipped",
         lambda queries, _: [1 << 62] * len(queries.weights), "clipped aggregates"),
+    Bug("lattice: a member measured for each term", lattice, "SortedRows", clipped_bugs.RepeatedRows, "signed sums"),
+    Bug("lattice: signs of subsets forgotten", lattice, "_set_bits", np.zeros_like, "signed sums"),
+    Bug("lattice: orders in one group", lattice_groups.Groups, "of", clipped_bugs.of_one_group, "signed sums"),
+    Bug("an order that counts repeated literals", Conjunctions, "orders",
+        property(lambda queries: np.full(queries.size, queries.order)), "signed sums"),
     *[Bug(*planted) for planted in score_checks.PLANTED],
     Bug("selection four times too sharp", terms, "selection_scale", scaled(SELECTION_SCALE, 0.25), "select, pure"),
     Bug("selection twice too sharp", terms, "selection_scale", scaled(SELECTION_SCALE, 0.5), "select, zcdp"),
@@ -373,13 +360,20 @@ BUGS = [
     Bug("weights rounded up", clipped, "planes_of", clipped_bugs.rounded_to_powers_of_two, "clipped sums"),
     Bug("binned by all groups together", clipped, "_satisfied",
         clipped_bugs.satisfied_by(clipped_bugs.of_all_groups), "bins"),
+    Bug("pairs clipped by one item less", pairs, "_add_pairs", clipped_bugs.pairs_of_one_item_less, "clipped pairs"),
+    Bug("an item that is held twice counts twice", pairs, "_add_pairs",
+        clipped_bugs.pairs_with_repeats, "clipped pairs"),
+    Bug("units binned by items, not pairs", pairs, "_bin_units", clipped_bugs.binned_by_items, "clipped pairs"),
+    Bug("totals of pairs unchecked", pairs, "checked_sums",
+        lambda values, units, groups, weights: values[: groups.size], "clipped slices"),
     Bug("totals of clipped sums unchecked", clipped.Clipped, "extract",
         lambda self, values: values[: self.groups.size], "clipped slices"),
-    Bug("a crash refunds its charge", ledger_releases, "reserve", refunded_when_it_comes_back, "crash"),
-    Bug("a charge without its sum", ledger_releases, "_charge", forgotten_on_retry, "crash"),
-    Bug("a retry pays again", ledger_releases, "reserve", charged_again, "crash"),
+    *[Bug(*planted) for planted in item_bugs.PLANTED],
+    Bug("a crash refunds its charge", ledger_releases, "reserve", ledger_bugs.refunded_when_it_comes_back, "crash"),
+    Bug("a charge without its sum", ledger_releases, "_charge", ledger_bugs.forgotten_on_retry, "crash"),
+    Bug("a retry pays again", ledger_releases, "reserve", ledger_bugs.charged_again, "crash"),
     Bug("a consumer's window starts anew each time", ledger_records.ConsumerBudget, "at",
-        window_of_the_moment, "windows"),
+        ledger_bugs.window_of_the_moment, "windows"),
     Bug("a clock that goes back opens an old window", ledger_records, "current_start",
         lambda window, _, now: start_of(window, now), "windows"),
 ]  # fmt: skip

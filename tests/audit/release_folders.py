@@ -31,7 +31,7 @@ from jobs.release.run import release
 from pipelines.engines.local import LocalEngine
 from tests.audit.mechanism_table import AuditRow, Kind
 from tests.support.engine_cases import write_parts
-from tests.support.recorder import Draw, Samplers
+from tests.support.recorder import Draw, Reported, Samplers
 from tests.support.releases import BASKETS, SCHEMA, TABLE, people
 
 EPSILON = 2.0
@@ -91,7 +91,8 @@ def _release(config: dict[str, Any], folder: Path, parts: list[pa.Table], kept: 
 def _progress_to(said: list[Any]) -> Any:
     @contextmanager
     def bar(label: str) -> Iterator[Progress]:
-        yield lambda done, total: said.append((label, done, total))
+        said.append(label)
+        yield Reported(said)
 
     return bar
 
@@ -111,7 +112,7 @@ def _prepare(new: Path, config: dict[str, Any], schema: dict[str, Any], currency
 
 
 def _config(row: AuditRow, kind: Kind, relation: Neighbours, currency: Currency, world: Path) -> dict[str, Any]:
-    config = copy.deepcopy(BASKETS if kind is Kind.BASKETS else TABLE)
+    config = copy.deepcopy(BASKETS if kind in (Kind.BASKETS, Kind.ITEMSETS) else TABLE)
     config["dataset"]["path"] = str(world / "data")
     config["output"] = {"path": str(world / "out" / "release")}
     named = {"attribute": "age"} if "attribute" in row.release[kind] else {}  # An attribute of these data.
@@ -126,16 +127,17 @@ def _config(row: AuditRow, kind: Kind, relation: Neighbours, currency: Currency,
         if not row.one_row:
             config["dataset"]["max_rows_per_unit"] = 2
     elif kind is Kind.CONJUNCTIONS:
-        config["workload"] = {
-            "conjunctions": {"count": 12, "order": 2, "negations": "none" if row.positive else "random"}
-        }
+        positive = row.positive and currency is Currency.ZCDP
+        config["workload"] = {"conjunctions": {"count": 12, "order": 2, "negations": "none" if positive else "random"}}
+    elif kind is Kind.ITEMSETS:
+        config["workload"] = {"itemsets": {"order": 3, "top": 10}}
     return config
 
 
 def _neighbours(kind: Kind, relation: Neighbours, draw: np.random.Generator) -> tuple[list[pa.Table], list[pa.Table]]:
     """Three files each, rows in another order; the last unit is new or another one, with what nobody listed."""
     number = _UNITS - 1
-    if kind is Kind.BASKETS:
+    if kind in (Kind.BASKETS, Kind.ITEMSETS):
         users, items = np.repeat(np.arange(number), 5), np.minimum(draw.geometric(0.1, 5 * number) - 1, 39)
         others = pa.table({"user": users, "item": items})
         last = [pa.table({"user": [number] * 12, "item": [*range(28, 38), -1, 2**40]}),

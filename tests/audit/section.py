@@ -49,8 +49,19 @@ class Section:
     claim: str
     module: Any
 
-    def run(self, size: Size) -> Sequence[Row]:
-        rows: Sequence[Row] = self.module.run(size)
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What its rows are about, in their order, where some of them can be run alone."""
+        return tuple(getattr(self.module, "NAMES", ()))
+
+    @property
+    def column(self) -> str:
+        """The column of its table that says what a row is about."""
+        return str(getattr(self.module, "COLUMN", "mechanism"))
+
+    def run(self, size: Size, names: Sequence[str] = ()) -> Sequence[Row]:
+        """Makes the rows; with names, only those about them."""
+        rows: Sequence[Row] = self.module.run(size, names) if names else self.module.run(size)
         return rows
 
 

@@ -39,7 +39,48 @@ def _baskets(folder: Path, engine: str, ledger: str | None = None) -> Path:
     return _written(folder, engine, ledger, BASKETS, mechanism, [pairs.slice(400 * part, 400) for part in range(3)])
 
 
-SHAPES: dict[str, Callable[[Path, str, str | None], Path]] = {"table": _table, "baskets": _baskets}
+def _discovered(folder: Path, engine: str, ledger: str | None = None) -> Path:
+    """As ``_baskets``, with names in place of numbers, which are discovered first."""
+    path = _baskets(folder, engine, ledger)
+    for file in (folder / "data").iterdir():
+        table = pq.read_table(file)
+        names = pa.array([f"item {item}" for item in table["item"].to_pylist()])
+        pq.write_table(table.set_column(1, "item", names), file)
+    config = yaml.safe_load(path.read_text())
+    config["dataset"]["items"] = {"discover": {"share": 0.2, "at_most": 40}}
+    path.write_text(yaml.safe_dump(config, sort_keys=False))
+    return path
+
+
+def _itemsets(folder: Path, engine: str, ledger: str | None = None) -> Path:
+    """The most frequent items, pairs and triples of the same baskets: a pass for each size, which later ones need."""
+    return _with(_baskets(folder, engine, ledger), {"itemsets": {"order": 3, "top": 5}}, {"name": "frequent_itemsets"})
+
+
+def _mixture(folder: Path, engine: str, ledger: str | None = None) -> Path:
+    """Synthetic baskets of the same ones, from a model of sizes, items and pairs."""
+    path = _with(
+        _baskets(folder, engine, ledger), {"conjunctions": {"count": 30, "order": 2}}, {"name": "basket_mixture"}
+    )
+    config = yaml.safe_load(path.read_text())
+    config["output"]["synthetic_rows"] = 50
+    path.write_text(yaml.safe_dump(config, sort_keys=False))
+    return path
+
+
+def _with(path: Path, workload: dict[str, Any], mechanism: dict[str, Any]) -> Path:
+    config = yaml.safe_load(path.read_text()) | {"workload": workload, "mechanism": mechanism}
+    path.write_text(yaml.safe_dump(config, sort_keys=False))
+    return path
+
+
+SHAPES: dict[str, Callable[[Path, str, str | None], Path]] = {
+    "table": _table,
+    "baskets": _baskets,
+    "discovered": _discovered,
+    "itemsets": _itemsets,
+    "mixture": _mixture,
+}
 """By shape, what writes a release into a folder for an engine. The third argument is the URL of an empty database for
 the ledger; with None the ledger is a file beside the data.
 """

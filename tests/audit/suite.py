@@ -44,12 +44,16 @@ class Suite:
         return ROOT / "tests" / self.package
 
     def main(self, arguments: list[str]) -> int:
-        """Runs the named sections, all without names, and writes RESULTS.md. Returns the exit code."""
+        """Runs the named sections, all without names, and writes RESULTS.md. Returns the exit code.
+
+        A section may be named as SECTION:ROW,ROW: only the rows about these are run, and replace those of the result.
+        """
         if arguments[:1] == ["--one"]:
-            return self._one(self.load(arguments[1]))
-        unknown = [name for name in arguments if name not in self.names]
-        if unknown:
-            print(f"unknown {self.noun} {unknown[0]!r}; want some of {', '.join(self.names)}", file=sys.stderr)
+            name, names = _parsed(arguments[1])
+            return self._some(self.load(name), names) if names else self._one(self.load(name))
+        problem = self._problem(arguments)
+        if problem:
+            print(problem, file=sys.stderr)
             return 2
         for name in arguments or self.names:
             print(f"{self.package}: {name}", flush=True)
@@ -62,26 +66,50 @@ class Suite:
         print(f"{self.package}: {verdict}; see tests/{self.package}/RESULTS.md")
         return 1 if failed else 0
 
+    def _problem(self, arguments: Sequence[str]) -> str:
+        for name, rows in map(_parsed, arguments):
+            if name not in self.names:
+                return f"unknown {self.noun} {name!r}; want some of {', '.join(self.names)}"
+            known = self.load(name).names if rows else ()
+            unknown = [row for row in rows if row not in known]
+            if unknown:
+                return f"{self.noun} {name!r} has no rows about {unknown[0]!r}; want {', '.join(known) or name}"
+            if rows and not self._path(name).exists():
+                return f"{self.noun} {name!r} has no result whose rows could be replaced; want {name}"
+        return ""
+
     def stored(self) -> list[Result]:
         """The stored results, in order."""
-        paths = [self.folder / "results" / f"{name}.json" for name in self.names]
+        paths = [self._path(name) for name in self.names]
         return [json.loads(path.read_text()) for path in paths if path.exists()]
 
     def _one(self, section: Section) -> int:
         """Runs one section in this process, fresh, and stores its result; a section that dies is stored as failed."""
-        head = {"name": section.name, "title": section.title, "claim": section.claim, "version": VERSION}
-        head |= {"commit": commit(ROOT), "day": datetime.now(UTC).date().isoformat(), "machine": machine()}
+        head = {"name": section.name, "title": section.title, "claim": section.claim} | _origin()
         self._store(section, head | {"rows": [], "passed": False, "cpu_seconds": 0.0, "wall_seconds": 0.0})
-        began = time.monotonic()
-        rows = section.run(Size.FULL)
-        passed = bool(rows) and all(row.passed for row in rows)
-        figures = [{**row.cells, "passed": row.passed} for row in rows]
-        seconds = {"cpu_seconds": round(_cpu_seconds(), 1), "wall_seconds": round(time.monotonic() - began, 1)}
+        figures, seconds = _timed(section)
+        passed = bool(figures) and all(row["passed"] for row in figures)
         self._store(section, head | {"rows": figures, "passed": passed} | seconds)
         return 0 if passed else 1
 
+    def _some(self, section: Section, names: Sequence[str]) -> int:
+        """Runs the rows about some names, and puts them in place of those of the stored result."""
+        result = json.loads(self._path(section.name).read_text())
+        origin = {"names": list(names)} | _origin()
+        figures, seconds = _timed(section, names)
+        title = section.column
+        rows = [row for row in result["rows"] if row[title] not in names] + figures
+        rows.sort(key=lambda row: section.names.index(row[title]))
+        later = [run for run in result.get("later", []) if not set(run["names"]) <= set(names)] + [origin | seconds]
+        passed = all(row["passed"] for row in rows)
+        self._store(section, result | {"rows": rows, "passed": passed, "later": later})
+        return 0 if passed else 1
+
+    def _path(self, name: str) -> Path:
+        return self.folder / "results" / f"{name}.json"
+
     def _store(self, section: Section, result: Result) -> None:
-        path = self.folder / "results" / f"{section.name}.json"
+        path = self._path(section.name)
         path.parent.mkdir(exist_ok=True)
         path.write_text(json.dumps(result, indent=1) + "\n")
 
@@ -89,15 +117,20 @@ class Suite:
 def result_lines(result: Result) -> list[str]:
     """A section of RESULTS.md."""
     verdict = "passed" if result["passed"] else "FAILED"
-    where = f"commit {result['commit'][:12]}{'-dirty' if result['commit'].endswith('-dirty') else ''}"
-    if "version" in result:
-        where = f"version {result['version']}, {where}"
-    cores = f"{result['machine']['cores']} cores of {result['machine']['processor']}"
+    later = [f"Rows about {', '.join(run['names'])}: {_cost(run)}." for run in result.get("later", [])]
     return [
         f"## {result['title']}", "", result["claim"], "", *table_lines(result["rows"]), "",
-        f"**{verdict}**: {result['cpu_seconds']:.0f} CPU s, {result['wall_seconds']:.0f} s, {result['day']}, {where}, "
-        f"{cores}.", "",
+        f"**{verdict}**: {_cost(result)}.", *later, "",
     ]  # fmt: skip
+
+
+def _cost(run: Result) -> str:
+    """Seconds, day, version, commit and machine of a run."""
+    where = f"commit {run['commit'][:12]}{'-dirty' if run['commit'].endswith('-dirty') else ''}"
+    if "version" in run:
+        where = f"version {run['version']}, {where}"
+    cores = f"{run['machine']['cores']} cores of {run['machine']['processor']}"
+    return f"{run['cpu_seconds']:.0f} CPU s, {run['wall_seconds']:.0f} s, {run['day']}, {where}, {cores}"
 
 
 def table_lines(rows: Sequence[dict[str, Cell]]) -> list[str]:
@@ -113,6 +146,25 @@ def _shown(value: Cell) -> str:
     if isinstance(value, bool):
         return "yes" if value else "NO"
     return f"{value:,}" if isinstance(value, int) else f"{value:.4g}" if isinstance(value, float) else value
+
+
+def _parsed(argument: str) -> tuple[str, list[str]]:
+    """The name of a section, and what its rows are to be about; nothing for all of them."""
+    name, _, rows = argument.partition(":")
+    return name, [row.strip() for row in rows.split(",") if row.strip()]
+
+
+def _origin() -> Result:
+    """Version, commit, day and machine."""
+    day = datetime.now(UTC).date().isoformat()
+    return {"version": VERSION, "commit": commit(ROOT), "day": day, "machine": machine()}
+
+
+def _timed(section: Section, names: Sequence[str] = ()) -> tuple[list[dict[str, Cell]], dict[str, float]]:
+    """The figures of a section at full size, and the seconds that they took."""
+    began = time.monotonic()
+    figures = [{**row.cells, "passed": row.passed} for row in section.run(Size.FULL, names)]
+    return figures, {"cpu_seconds": round(_cpu_seconds(), 1), "wall_seconds": round(time.monotonic() - began, 1)}
 
 
 def _cpu_seconds() -> float:

@@ -19,7 +19,9 @@ import pytest
 from numpy.typing import NDArray
 
 from dpcore.errors import EngineError
+from dpcore.kernel import private_items
 from dpcore.kernel import private_statistics as kernel
+from dpcore.kernel.private_items import PrivateItems
 from dpcore.measurement import GRID_BITS
 from dpcore.mechanisms.registry import MECHANISMS
 from jobs import log
@@ -28,7 +30,7 @@ from jobs.release.journal import Journal
 from pipelines.engines import local
 from tests.audit import canaries
 from tests.audit.canaries import Case
-from tests.audit.canary_data import PEOPLE, SECOND_ROWS, UNIT, WORK, canaries_of, fitting, prepared
+from tests.audit.canary_data import LONE, PEOPLE, SECOND_ROWS, UNIT, WORK, canaries_of, fitting, prepared
 from tests.audit.section import Size
 from tests.audit.small_releases import POSTGRES
 from tests.support.leaks import Canaries, on_server, said, spellings, written
@@ -40,10 +42,22 @@ ROWS = PEOPLE + SECOND_ROWS
 WHOLE = Case("a whole run", "laplace")
 
 
+def fast_cases(*, discovered: bool) -> list[Case]:
+    return [case for case in canaries.cases(Size.FAST) if case.discovered is discovered]
+
+
 @pytest.mark.false_alarm(1e-9)
 @pytest.mark.smoke(1)
-@pytest.mark.parametrize("case", list(canaries.cases(Size.FAST)), ids=lambda case: f"{case.name}, {case.mechanism}")
+@pytest.mark.parametrize("case", fast_cases(discovered=False), ids=lambda case: f"{case.name}, {case.mechanism}")
 def test_nothing_gets_out(case: Case) -> None:
+    row = canaries.searched(case)
+    assert row.passed, row.cells
+
+
+@pytest.mark.false_alarm(1.5e-6)
+@pytest.mark.smoke(1)
+@pytest.mark.parametrize("case", fast_cases(discovered=True), ids=lambda case: f"{case.name}, {case.mechanism}")
+def test_nothing_gets_out_of_a_discovery(case: Case) -> None:
     row = canaries.searched(case)
     assert row.passed, row.cells
 
@@ -109,8 +123,8 @@ def exact_in_the_journal(patch: pytest.MonkeyPatch) -> str:
 def counted_in_the_certificate(patch: pytest.MonkeyPatch) -> str:
     write = run.write_certificate
 
-    def with_units(path: Path, *given: Any) -> None:
-        write(path, *given)
+    def with_units(path: Path, *given: Any, **named: Any) -> None:
+        write(path, *given, **named)
         path.write_text(json.dumps(json.loads(path.read_text()) | {"n": PEOPLE}))
 
     patch.setattr(run, "write_certificate", with_units)
@@ -137,6 +151,38 @@ def drawn_on_the_bar(patch: pytest.MonkeyPatch) -> str:
     given = run.release.__kwdefaults__ | {"progress": partial(talkative, run.bar)}
     patch.setattr(run.release, "__kwdefaults__", given)
     return f"{PEOPLE:,} in said/stderr"
+
+
+def names_of_one_unit(patch: pytest.MonkeyPatch) -> str:
+    patch.setattr(private_items, "threshold_steps", lambda *_: -(1 << 62))
+    return f"{LONE} in out/release/items.parquet"
+
+
+def exact_sums_in_the_journal(patch: pytest.MonkeyPatch) -> str:
+    patch.setattr(private_items, "add_noise", lambda exact, *_: exact << GRID_BITS)
+    return "journal.jsonl, decoded"
+
+
+def names_in_the_log(patch: pytest.MonkeyPatch) -> str:
+    drawn = private_items.PrivateItems._drawn
+
+    def talkative(self: PrivateItems, terms: Any, released: tuple[bytes, ...]) -> Any:
+        sums = self._statistics.item_sums(terms.weights, 0, released)
+        log.info("read", rarest=sums.name(int(sums.sums.argmin())).decode())
+        return drawn(self, terms, released)
+
+    patch.setattr(PrivateItems, "_drawn", talkative)
+    return f"{LONE} in said/stderr"
+
+
+@pytest.mark.parametrize("plant", [names_of_one_unit, exact_sums_in_the_journal, names_in_the_log])
+def test_a_planted_leak_of_a_discovery_is_found(
+    plant: Callable[[pytest.MonkeyPatch], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    where = plant(monkeypatch)
+    row = canaries.searched(Case("planted", "gaussian", discovered=True))
+    assert not row.passed
+    assert where in row.cells["found"], row.cells
 
 
 @pytest.mark.smoke(1)

@@ -20,7 +20,7 @@ from dpcore.mechanisms.additive_noise import Gaussian, Laplace
 from dpcore.testing.doubles import ADD_REMOVE
 from tests.audit.end_to_end import DELTA, EPSILONS, FAMILY_ERROR, Case, audit, cases, claim_of, run
 from tests.audit.lower_bounds import Loss, choose_event, epsilon_loss, largest_chance, least_chance, mu_loss, rho_loss
-from tests.audit.mechanism_table import EVERY, TABLES, VERBS, Audited
+from tests.audit.mechanism_table import EVERY, STAGES, TABLES, VERBS, Audited
 from tests.audit.section import Size
 from tests.audit.worst_cases import Copies, Retaining, Sampling, Selecting, Trial, one_marginal
 
@@ -40,7 +40,7 @@ def test_every_mechanism_and_verb_is_audited_under_all_it_has_a_proof_for() -> N
     for size in Size:
         found = {(case.name, case.claim.budget.currency, case.claim.epsilon, case.claim.neighbours)
                  for case in cases(size)}  # fmt: skip
-        pairs = sum(len(row.currencies) for row in (*TABLES, *VERBS))
+        pairs = sum(len(row.currencies) for row in (*TABLES, *VERBS, *STAGES))
         assert len(found) == pairs * len(EPSILONS[size]) * 2
     assert EPSILONS[Size.FULL] == (0.1, 1.0, 4.0)
 

@@ -24,7 +24,7 @@ from dpcore.kernel.private_statistics import PrivateStatistics
 from dpcore.kernel.scores import L1Error
 from dpcore.kernel.sensitivity import Neighbours
 from dpcore.mechanisms.additive_noise import Laplace
-from dpcore.mechanisms.api import Mechanism, Plan, Progress, Release, silent
+from dpcore.mechanisms.api import Mechanism, Plan, Progress, Release, silent, tell_stage
 from dpcore.queries import UnitCount
 from dpcore.testing.doubles import ADD_REMOVE, REPLACE
 from dpcore.uncertainty import of_measurements
@@ -105,6 +105,7 @@ LEAKS: dict[str, Peek] = {
     "a line that is printed": lambda private, *_: print(exact(private)),  # noqa: T201
     "a warning": lambda private, *_: warnings.warn(f"{exact(private)} units", stacklevel=1),
     "progress over exact units": lambda private, _, __, progress: progress(exact(private), 100),
+    "a stage that names exact units": lambda private, _, __, progress: tell_stage(progress, f"{exact(private)} units"),
     "requests that depend on the data": asks_again_for_many,
 }
 
@@ -176,16 +177,16 @@ def test_a_unit_that_moves_more_than_is_charged_is_reported(
     assert any("than it was charged for" in problem for problem in found(ROWS[name], relation))
 
 
-def with_rows_beside(path: Path, job: Any, *more: Any) -> None:
+def with_rows_beside(path: Path, job: Any, *more: Any, **named: Any) -> None:
     rows = sum(pq.read_metadata(file).num_rows for file in Path(job.config.dataset.path).glob("*.parquet"))
     (path.parent / "rows.txt").write_text(str(rows))
-    write_certificate(path, job, *more)
+    write_certificate(path, job, *more, **named)
 
 
-def with_rows_logged(path: Path, job: Any, *more: Any) -> None:
+def with_rows_logged(path: Path, job: Any, *more: Any, **named: Any) -> None:
     files = Path(job.config.dataset.path).glob("*.parquet")
     log.info("written", rows=sum(pq.read_metadata(file).num_rows for file in files))
-    write_certificate(path, job, *more)
+    write_certificate(path, job, *more, **named)
 
 
 @pytest.mark.parametrize(("wrong", "where"), [(with_rows_beside, "rows.txt"), (with_rows_logged, "log")])
@@ -206,7 +207,8 @@ def test_generated_neighbours_differ_and_hold_what_breaks_systems(kind: Kind, tm
     for relation in Neighbours:
         for seed in range(30):
             folder = tmp_path / f"{relation} {seed}" if seed % 2 else None
-            made = pair(kind, relation, seed, folder, one_row=False)
+            min_items = 3 if kind is Kind.ITEMSETS else 1
+            made = pair(kind, relation, seed, folder, one_row=False, min_items=min_items)
             one, other = (int(side.aggregate(UnitCount())[0]) for side in (made.first, made.neighbour))
             assert abs(one - other) <= 1
             sizes |= {one, other}

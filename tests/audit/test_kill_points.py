@@ -23,9 +23,15 @@ pytestmark = pytest.mark.false_alarm(0)  # Of tests that no draw decides; the ot
 
 
 @pytest.mark.smoke(1)
-@pytest.mark.parametrize("case", list(kill_points.cases(Size.FAST)), ids=lambda case: case.name)
+@pytest.mark.parametrize("case", list(kill_points.cases(Size.FAST)), ids=lambda case: f"{case.shape}, {case.name}")
 def test_a_killed_run_goes_on(case: Case) -> None:
     row = kill_points.killed_and_resumed(case)
+    assert row.passed, row.cells
+
+
+@pytest.mark.parametrize("name", ["first draw, not stored", "first answer, synced, unknown to the ledger"])
+def test_items_are_discovered_once(name: str) -> None:
+    row = kill_points.killed_and_resumed(Case((point(name),), "local", "discovered"))
     assert row.passed, row.cells
 
 
@@ -78,9 +84,9 @@ def forgetful(patch: pytest.MonkeyPatch) -> None:
 def paying_again(patch: pytest.MonkeyPatch) -> None:
     reserve = SqlLedger.reserve
 
-    def twice(self: SqlLedger, release_id: str, budget: Any, series: Any = None) -> None:
+    def twice(self: SqlLedger, release_id: str, *given: Any) -> None:
         """As if a retry were a release of its own."""
-        reserve(self, release_id, budget, series)
+        reserve(self, release_id, *given)
         with self._database.transaction() as connection:
             for table in (RELEASES, CHARGES):
                 row = dict(connection.execute(select(table)).one()._mapping) | {"release_id": release_id[::-1]}

@@ -96,6 +96,7 @@ class VerbCalls:
         asked = [
             SatisfactionHistogram(queries, groups),
             SatisfactionHistogram(queries),
+            SatisfactionHistogram(queries, None, np.unique([0, *draw.integers(1, most + 1, size=3)])),
             ClippedSums(queries, weights, groups),
             ClippedSums.of(queries, clips, groups, norm=norm),
         ]

@@ -22,11 +22,24 @@ from dpcore.kernel.scores import L1Error
 from dpcore.kernel.weighted_sampler import XI
 from dpcore.measurement import Measurement, Noise
 from dpcore.mechanisms.api import Mechanism, Release
-from dpcore.queries import ClippedSums, Conjunctions, Marginals, Product, Products
+from dpcore.queries import ClippedSums, Conjunctions, Itemsets, Marginals, Product, Products
 from dpcore.queries.ranges import prefix, range_marginals
-from dpcore.workload import Workload, conjunctive, explicit, linear
+from dpcore.workload import Workload, conjunctive, explicit, frequent, linear
 from tests.audit.lower_bounds import Sample
-from tests.audit.worst_pairs import ONE, ROWS, TWO, Claim, Pair, lone_row, one_cell, opposite_errors, table
+from tests.audit.worst_pairs import (
+    ONE,
+    ROWS,
+    TWO,
+    TWO_ITEMS,
+    Claim,
+    Pair,
+    basket_of_two,
+    lone_basket,
+    lone_row,
+    one_cell,
+    opposite_errors,
+    table,
+)
 from tests.support.candidates import tables_from
 from tests.support.tilts import flat
 
@@ -77,12 +90,21 @@ def one_marginal(mechanism: Mechanism, claim: Claim) -> Trial:
     return Runs(mechanism, explicit(ONE, {("x",): 1.0}), one_cell(claim), claim, statistic)
 
 
+def one_marginal_of_residuals(mechanism: Mechanism, claim: Claim) -> Trial:
+    """The marginal of ``one_cell`` as the number of rows and residuals, with Gaussian noise."""
+
+    def statistic(release: Release) -> float:
+        return sum(_told_of_sums(measured, claim) * _telling(measured) for measured in release.measurements)
+
+    return Runs(mechanism, explicit(ONE, {("x",): 1.0}), one_cell(claim), claim, statistic)
+
+
 def one_series(mechanism: Mechanism, claim: Claim) -> Trial:
     """The prefixes of ``one_cell``: the rows of the first step are expected, or none (if replaced, in the second)."""
 
     def statistic(release: Release) -> float:
         (measured,) = release.measurements
-        return _told_of_rows(measured, claim)
+        return _told_of_sums(measured, claim)
 
     return Runs(mechanism, linear(range_marginals(ONE, [("x",)], {"x": prefix(2)})), one_cell(claim), claim, statistic)
 
@@ -155,6 +177,25 @@ def clipped_answer(mechanism: Mechanism, claim: Claim) -> Trial:
     return Runs(mechanism, conjunctive(FIRST_COLUMN), lone_row(claim), claim, statistic)
 
 
+def basket_pair(mechanism: Mechanism, claim: Claim) -> Trial:
+    """A lone basket with the one pair of items; nearly all of the budget buys the clipped count of this pair."""
+    both = Conjunctions(TWO_ITEMS, np.array([[0, 1]]), np.array([[False, False]]))
+    return Runs(mechanism, conjunctive(both), basket_of_two(claim), claim, _last_value)
+
+
+def lone_itemset(mechanism: Mechanism, claim: Claim) -> Trial:
+    """As ``clipped_answer``: a lone basket of all three items, whose triple has nearly all of the budget."""
+    workload = frequent(Itemsets(BinaryView(3), 3, top=1))
+    return Runs(mechanism, workload, lone_basket(claim), claim, _last_value)
+
+
+def _last_value(release: Release) -> float:
+    """The value of the last measurement, which has one; cut to 0 .. 1 under Laplace noise."""
+    measured = release.measurements[-1]
+    (value,) = measured.values.tolist()
+    return float(np.clip(value, 0.0, 1.0)) if measured.noise is Noise.LAPLACE else float(value)
+
+
 @dataclass(frozen=True)
 class Copies:
     """One run over many copies of a query, with as many times the budget: each answer alone is one run of the audit.
@@ -201,7 +242,7 @@ class MeasuringRows:
         private = one_cell(self.claim).private(neighbour, self.claim.times(runs), self.claim.neighbours)
         strategy = Products(ONE, (Product(("x",), (np.array([[4, 0], [3, 2]]),)),), 4)
         found = [private.measure_rows(strategy, "x", 1, range(2), Fraction(1, runs)) for _ in range(runs)]
-        return np.array([_told_of_rows(measured, self.claim) for measured in found])
+        return np.array([_told_of_sums(measured, self.claim) for measured in found])
 
 
 @dataclass(frozen=True)
@@ -333,10 +374,16 @@ def _shift(measured: Measurement, claim: Claim, low: int, high: int) -> float:
     return float(first - second) if claim.replaced else float(first)
 
 
-def _told_of_rows(measured: Measurement, claim: Claim) -> float:
-    """Log-likelihood ratio, up to its scale, of the neighbour of ``one_cell`` against it, from rows of a matrix."""
-    assert isinstance(measured.queries, Products)
-    columns = measured.queries.terms[0].matrices[0] * (ROWS / measured.queries.denominator)
+def _told_of_sums(measured: Measurement, claim: Claim) -> float:
+    """Log-likelihood ratio, up to its scale, of the neighbour of ``one_cell`` against it, from sums of rows."""
+    queries = measured.queries
+    if isinstance(queries, Products):
+        scales = [(term, term.weight / queries.denominator) for term in queries.terms]
+        matrices = [scale * (term.matrices[0] if term.clique else np.ones((1, 2))) for term, scale in scales]
+    else:
+        assert isinstance(queries, Marginals)
+        matrices = [np.eye(2) if clique else np.ones((1, 2)) for clique in queries.cliques]
+    columns = np.concatenate(matrices) * ROWS
     first, second = columns[:, 0], columns[:, 1] * float(claim.replaced)
     if measured.noise is Noise.LAPLACE:
         return float((np.abs(measured.values - first) - np.abs(measured.values - second)).sum())

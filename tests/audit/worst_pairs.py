@@ -15,18 +15,19 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
-from dpcore.domain import Domain
-from dpcore.exact_statistics import Contribution, Request, Shape
+from dpcore.domain import BinaryView, Domain
+from dpcore.exact_statistics import Contribution, Request, Shape, Statistics
 from dpcore.kernel.budget import Budget, Currency
 from dpcore.kernel.private_statistics import PrivateStatistics
 from dpcore.kernel.sensitivity import Neighbours
 from dpcore.queries import ClippedSums, Conjunctions, Marginals, SatisfactionHistogram, UnitCount
 from dpcore.testing.doubles import REPLACE, private_statistics
-from dpcore.testing.tiny_statistics import clipped, one_hot_matrix
+from dpcore.testing.tiny_statistics import TinyBaskets, clipped, one_hot_matrix
 
 ROWS = 64  # Rows a unit: noise is then wide, and the discrete laws nearly those of real numbers.
 ONE = Domain.of({"x": 2})
 TWO = Domain.of({"x": 2, "y": 2})
+TWO_ITEMS = BinaryView(2)
 
 
 @dataclass(frozen=True)
@@ -106,8 +107,8 @@ def table(domain: Domain, rows: Sequence[tuple[int, ...]], bound: int = 1) -> Ce
 class Pair:
     """Two neighbours. units: Their number where it is declared public."""
 
-    first: Cells
-    neighbour: Cells
+    first: Statistics
+    neighbour: Statistics
     units: int | None
 
     def private(self, neighbour: bool, budget: Budget, kind: Neighbours) -> PrivateStatistics:
@@ -133,3 +134,16 @@ def opposite_errors(claim: Claim) -> Pair:
 def lone_row(claim: Claim) -> Pair:
     """One row in the cell of the query, against one in the other cell or none."""
     return Pair(table(ONE, [(1,)] if claim.replaced else []), table(ONE, [(0,)]), 1)
+
+
+def basket_of_two(claim: Claim) -> Pair:
+    """One basket of both items, against one of the first item alone or none."""
+    other = np.array([[True, False]]) if claim.replaced else np.zeros((0, 2), dtype=np.bool_)
+    return Pair(TinyBaskets(TWO_ITEMS, other, 2), TinyBaskets(TWO_ITEMS, np.ones((1, 2), dtype=np.bool_), 2), 1)
+
+
+def lone_basket(claim: Claim) -> Pair:
+    """One basket of all three items, against one of a single item or none."""
+    view, others = BinaryView(3), [[True, False, False]] if claim.replaced else []
+    first, neighbour = (np.array(side, dtype=np.bool_).reshape(-1, 3) for side in (others, [[True] * 3]))
+    return Pair(TinyBaskets(view, first, 3), TinyBaskets(view, neighbour, 3), 1)

@@ -2,8 +2,7 @@
 
 Our strategy is what ``hdmm`` selects for the workload, as the integers that it measures. Terms of SF1 ask about an
 attribute in different ways: under Gaussian noise its strategy has the blocks of its symmetry, under Laplace noise it is
-one product of p-Identity strategies. Errors are expected errors: no data is read, domains have up to 6e17 cells, and
-Adult <= 3D has a million answers more than ``hdmm`` releases.
+one product of p-Identity strategies. Errors are expected errors: no data is read, and domains have up to 6e17 cells.
 """
 
 from __future__ import annotations

@@ -12,6 +12,9 @@ import pytest
 from numpy.typing import NDArray
 
 from dpcore.domain import BinaryView, Domain
+from dpcore.estimation.baskets.basket_model import BasketMixture
+from dpcore.estimation.baskets.mixture import Nodes, Parameters, RareItems, solved
+from dpcore.estimation.baskets.size_law import SizeLaw
 from dpcore.estimation.graphical.answering.model import GraphicalModel
 from dpcore.estimation.independent import IndependentModel
 from dpcore.estimation.model import Model, RoundedRows, SyntheticRows, TableRows
@@ -31,6 +34,7 @@ from tests.support.product_cases import random_products
 DOMAIN = Domain.of({"a": 2, "b": 3, "c": 4})
 VIEW = BinaryView.one_hot(DOMAIN)
 ITEMS = BinaryView(6)
+MANY_ITEMS = BinaryView(260)
 ROWS = 20_000
 LARGEST_ERROR = 6 * 0.5 / ROWS**0.5  # Six standard deviations of a frequency: wrong once in 5e8.
 
@@ -110,6 +114,19 @@ def records_of_baskets() -> Model:
     return RecordModel.of_rows(ITEMS, np.random.default_rng(8).random((90, 6)) < 0.4, 1000.0)
 
 
+def mixture_of_baskets() -> Model:
+    """Two tastes, some empty baskets, and items that are rare, common, and in nearly every basket of a taste."""
+    sizes = np.arange(4)
+    law = SizeLaw(sizes, np.array([0.1, 0.3, 0.4, 0.2]))
+    tastes = np.array([[0.0, 1.5, -1.0], [0.5, -2.0, 1.0]])
+    parameters = Parameters(np.array([-1.0, -0.5, -2.0]), np.array([0.3, 0.0, -0.2]), tastes, np.zeros(2), np.ones(2))
+    nodes = Nodes(sizes[1:].astype(float), law.probabilities[1:], np.ones(3), 0.7)
+    rare = RareItems(np.array([-1.5, -3.0]), np.array([200.0, 57.0]))
+    levels = solved(parameters, rare, nodes).levels
+    base = np.concatenate([parameters.base, np.repeat(rare.logits, [200, 57])])
+    return BasketMixture(MANY_ITEMS, 900.5, law, np.arange(-1, 3), nodes.logs, np.arange(3), parameters, base, levels)
+
+
 MODELS = [
     Row("dense", dense, VIEW, True),
     Row("factored", factored, VIEW, True),
@@ -119,6 +136,7 @@ MODELS = [
     Row("independent, baskets", independent_baskets, ITEMS, False),
     Row("records of a table", records_of_a_table, VIEW, True),
     Row("records of baskets", records_of_baskets, ITEMS, False),
+    Row("mixture of baskets", mixture_of_baskets, MANY_ITEMS, False),
 ]
 every_model = pytest.mark.parametrize("row", MODELS, ids=lambda row: row.name)
 MARGINALS = Marginals(DOMAIN, tuple(chain.from_iterable(combinations("abc", order) for order in range(4))))

@@ -13,7 +13,7 @@ from tests.support.datasets import ROOT
 from tests.support.environments import environment
 
 PROGRAMS = ROOT / "tests" / "exams" / "programs"
-SECONDS = 900
+SECONDS = 1800
 
 
 @dataclass(frozen=True)

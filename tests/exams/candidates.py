@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow.parquet as pq
 
 from tests.exams.releases import Recipe, release
-from tests.exams.tables import Parts, Table
+from tests.exams.tables import Codes, Parts, Table
 
 SYNTHETIC_ROWS = 10_000
 
@@ -48,8 +48,7 @@ def _released(recipe: Recipe) -> Callable[[Parts, int, Path], Table]:
 
 def copy(parts: Parts, seed: int, _folder: Path) -> Table:
     """The released people themselves, without replacement."""
-    count = min(SYNTHETIC_ROWS, parts.released.rows)
-    return parts.released.take(np.random.default_rng(seed).permutation(parts.released.rows)[:count])
+    return parts.released.take(_some(parts.released, seed))
 
 
 def bootstrap(parts: Parts, seed: int, _folder: Path) -> Table:
@@ -58,8 +57,13 @@ def bootstrap(parts: Parts, seed: int, _folder: Path) -> Table:
 
 
 def strangers(parts: Parts, seed: int, _folder: Path) -> Table:
-    """People of the same population who are neither released nor held out: what a perfect model would draw."""
-    return parts.reference.take(np.random.default_rng(seed).integers(parts.reference.rows, size=SYNTHETIC_ROWS))
+    """People of the same population who are neither released nor held out, without replacement: a perfect model's rows."""
+    return parts.reference.take(_some(parts.reference, seed))
+
+
+def _some(table: Table, seed: int) -> Codes:
+    """Distinct rows of a table, as many as a release writes or as the table has."""
+    return np.random.default_rng(seed).permutation(table.rows)[:SYNTHETIC_ROWS]
 
 
 def uniform(parts: Parts, seed: int, _folder: Path) -> Table:

@@ -49,37 +49,41 @@ def small_demo(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(demo, name, size)
 
 
-def test_the_demo_releases_two_datasets_once(
+def test_the_demo_makes_three_releases_once(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], small_demo: None
 ) -> None:
     folder = tmp_path / "demo"
     code, out, err = marquee(capsys, "demo", str(folder))
     assert code == 0, err
-    for name in ("films", "people"):
+    for name in ("pairs", "baskets", "people"):
         assert (folder / f"{name}-release" / "_SUCCESS").exists()
         assert f"{folder}/{name}-release/" in out
     errors = re.findall(r"^  (release|synthetic|zeros|product) +(\S+) +(\S+)", out, re.MULTILINE)
-    assert [row[0] for row in errors] == ["release", "zeros", "product", "release", "synthetic", "zeros", "product"]
+    with_rows = ["release", "synthetic", "zeros", "product"]
+    assert [row[0] for row in errors] == ["release", "zeros", "product", *with_rows, *with_rows]
     guarantees = re.findall(r"differential privacy for the units of column '\w+' \(add_remove_unit\)", out)
-    assert len(guarantees) == 2
+    assert len(guarantees) == 3
     factors = re.findall(r"the maximum error is (\S+) times smaller, and the mean error (\S+) times", out)
     assert len(factors) == 2
     assert all(float(factor) > 1.5 for pair in factors for factor in pair), factors
     assert re.findall(r"mechanism (\w+), (.*)", out) == [
         ("clipped_gaussian", "answers only"),
+        ("basket_mixture", "10,000 synthetic rows"),
         ("aim", "3,000 synthetic rows"),
     ]
+    assert len(re.findall(r"^ *\d+  \d+ & \d+ +[\d,]+ +[\d,]+ to [\d,]+ +[\d,]+ +#+ \d+%$", out, re.MULTILINE)) == 10
+    assert re.search(r"^films per basket, mean +\d+\.\d +\d+\.\d$", out, re.MULTILINE)
     code, again, _ = marquee(capsys, "demo", str(folder))
     assert code == 0
     assert again.replace("generating data ...\n", "") == out.replace("generating data ...\n", "")
     ledger = SqlLedger(f"sqlite:///{folder}/marquee.db")
-    assert [len(ledger.history(name)) for name in ("films", "people")] == [1, 1]
+    assert [len(ledger.history(name)) for name in ("films", "people")] == [2, 1]
 
 
 def test_an_interrupted_demo_starts_its_data_afresh(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], small_demo: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(demo, "EXAMPLES", demo.EXAMPLES[1:])
+    monkeypatch.setattr(demo, "EXAMPLES", demo.EXAMPLES[2:])
     (tmp_path / "people.partial").mkdir()
     (tmp_path / "people.partial" / "part-00000.parquet").write_text("half")
     (tmp_path / "people.partial.schema.yaml").write_text("half")

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -100,6 +101,32 @@ def test_every_day_gives_the_bytes_of_a_release_without_store_from_new_files_alo
     day_is("third", "part-1.parquet")
     (data / "part-0.parquet").unlink()
     day_is("fourth")
+
+
+def test_units_of_several_columns_are_kept_like_others(world: World, watched: WatchedEngine) -> None:
+    def in_households(rows: pa.Table) -> pa.Table:
+        person = rows["person"].to_numpy()
+        rows = rows.drop_columns(["person"]).append_column("household", pa.array([f"h{n // 3}" for n in person]))
+        return rows.append_column("number", pa.array(person % 3))
+
+    for path in sorted((world.folder / "data").glob("*.parquet")):
+        pq.write_table(in_households(pq.read_table(path)), path)
+    world.config["mechanism"] = {"name": "gaussian"}
+    world.set("dataset.name", "households")
+    world.set("dataset.unit", ["household", "number"])
+    world.budget(epsilon=4.0)
+    for snapshot, counted in (
+        ("first", ["part-0.parquet", "part-1.parquet", "part-2.parquet"]),
+        ("second", ["part-3.parquet"]),
+    ):
+        plain = made(world, snapshot, store=False)
+        watched.taken()
+        kept = made(world, snapshot, store=True)
+        assert watched.taken()[0] == counted
+        assert kept["answers.parquet"] == plain["answers.parquet"]
+        pq.write_table(
+            in_households(people(300, 100, np.random.default_rng(5))), world.folder / "data" / "part-3.parquet"
+        )
 
 
 def test_an_adaptive_mechanism_finds_what_was_asked_before(world: World, watched: WatchedEngine) -> None:

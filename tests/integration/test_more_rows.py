@@ -27,7 +27,7 @@ from pipelines.generate.parallel_rows import RowWorkers
 from tests.support import engines
 from tests.support.graphical_models import random_model
 from tests.support.graphs import GraphShape
-from tests.support.releases import World, table_world
+from tests.support.releases import World, baskets_world, table_world
 
 
 def model_of(release: Release) -> GraphicalModel:
@@ -155,6 +155,26 @@ def test_a_changed_model_is_an_integrity_error(table: World) -> None:
     path.write_bytes(path.read_bytes()[:-1] + b"x")
     code, _, err = table.marquee("generate", "rows", "release.yaml", "more", "--rows", "5")
     assert (code, "model.npz" in err) == (7, True)
+
+
+def test_baskets_of_any_number_come_from_the_model_of_baskets(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    world = baskets_world(tmp_path, capsys)
+    world.config["mechanism"] = {"name": "basket_mixture"}
+    world.save()
+    world.budget(epsilon=20.0)
+    code, _, err = world.run()
+    assert code == 0, err
+    for units in (70, 250_000):
+        code, _, err = world.marquee("generate", "rows", "release.yaml", f"more-{units}", "--rows", str(units))
+        assert code == 0, err
+        rows = pq.read_table(tmp_path / f"more-{units}")
+        assert rows.column_names == ["user", "item"]
+        assert rows["user"].to_numpy().max() < units
+        assert 0 <= rows["item"].to_numpy().min() <= rows["item"].to_numpy().max() < 40
+    assert len(list((tmp_path / "more-250000").iterdir())) == 3
 
 
 def test_a_release_without_a_graphical_model_says_so(

@@ -45,6 +45,7 @@ def measured(world: World) -> dict[tuple[str, ...], float]:
 def test_every_stage_is_an_event_for_machines(world: World) -> None:
     events = [event for event in events_of(world, "run", "release.yaml") if event["event"] == "stage"]
     assert {event["stage"] for event in events} == set(STAGES)
+    assert sum(event["cpu_seconds"] for event in events) > 0
     assert all(event["done"] and event["seconds"] >= 0 for event in events)
     inner = sum(event["seconds"] for event in events if event["stage"] == "aggregate")
     assert inner <= next(event["seconds"] for event in events if event["stage"] == "answer") + 0.001 * len(events)

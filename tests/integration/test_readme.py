@@ -19,7 +19,7 @@ def test_every_command_runs_in_order_in_an_empty_folder(tmp_path: Path, monkeypa
     ran = run_page(WITHOUT_PYTHON)
     assert (tmp_path / "out" / "people" / "_SUCCESS").exists()
     assert any((tmp_path / "data" / "people-synthetic").iterdir())
-    assert set(ran) == {"generate", "plan", "budget", "run", "verify", "table", "make"}
+    assert set(ran) == {"generate", "schema", "plan", "budget", "run", "verify", "table", "report", "make"}
 
 
 def test_the_python_runs_and_has_about_ten_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,6 +17,7 @@ from dpcore.kernel.budget import Currency
 from dpcore.kernel.conversion import budget_of
 from dpcore.kernel.sensitivity import Neighbours, PrivacyUnit
 from dpcore.mechanisms.api import Mechanism
+from dpcore.mechanisms.baskets.basket_mixture import BasketMixture
 from dpcore.mechanisms.clipping.clipped_gaussian import ClippedGaussian
 from dpcore.mechanisms.query_game.dqrs import Dqrs
 from dpcore.mechanisms.query_game.dual_query import DualQuery
@@ -39,7 +40,8 @@ MECHANISMS: dict[str, Mechanism] = {
     "dqrs": Dqrs(samples=8, rounds=12),
     "fem": Fem(rounds=4, records=6),
     "sep_fem": SepFem(rounds=4, records=6),
-    "clipped_gaussian": with_constants(ClippedGaussian(), min_shrunk_queries=1),
+    "clipped_gaussian": with_constants(ClippedGaussian(), min_predicted_queries=1),
+    "basket_mixture": BasketMixture(),
 }
 BASKETS, TABLE = engine_cases.messy_baskets(), engine_cases.text_units()
 
@@ -71,7 +73,7 @@ def scene(name: str, case: engine_cases.Case) -> Scene:
         workload = all_k_way(layout.schema.domain, 2)
     else:
         order = 3 if isinstance(layout, BasketLayout) else 2
-        negate = name != "clipped_gaussian" and isinstance(layout, BasketLayout)
+        negate = isinstance(layout, BasketLayout)
         workload = conjunctive(random_conjunctions(layout.view, 14, order, draw, negate=negate))
     unit = PrivacyUnit(Neighbours.ADD_REMOVE_UNIT, layout.contribution)
     return Scene(MECHANISMS[name], workload, unit, budget_of(2.0, 1e-6, Currency.ZCDP), seed=9)
@@ -81,6 +83,8 @@ def scene(name: str, case: engine_cases.Case) -> Scene:
 @pytest.mark.parametrize("name", MECHANISMS)
 @pytest.mark.parametrize("make", DISTRIBUTED)
 def test_a_release_is_the_same_on_every_engine(make: Callable[[], Engine], name: str, data: Data) -> None:
+    if name == "basket_mixture" and isinstance(data.case.layout, TableLayout):
+        return
     played = scene(name, data.case)
     first = record(played, statistics(LocalEngine(2), data))
     again = record(played, statistics(make(), data), first.draws)

@@ -71,6 +71,23 @@ def arrive(world: World, day: int) -> None:
     pq.write_table(visits(day), world.folder / "data" / f"day-{day}.parquet")
 
 
+def test_units_of_several_columns_have_series(series: World) -> None:
+    series.set("dataset.name", "houses")
+    series.set("dataset.unit", ["house", "number"])
+    series.budget(epsilon=1.0)
+    for step in (1, 2, 3):
+        rows = visits(step)
+        person = rows["person"].to_numpy()
+        rows = rows.drop_columns(["person"]).append_column("house", pa.array([f"h{n // 3}" for n in person]))
+        rows = rows.append_column("number", pa.array(person % 3))
+        pq.write_table(rows, series.folder / "data" / f"day-{step}.parquet")
+        code, _, err = run(series, step)
+        assert code == 0, err
+    assert certificate(series, 3)["public_facts"]["unit"] == '["house", "number"]'
+    code, out, err = series.marquee("verify", "out/day-3", "--ledger", LEDGER)
+    assert code == 0, out + err
+
+
 def of_step(step: int, *more: str) -> tuple[str, ...]:
     settings = (f"series.step={step}", f"dataset.snapshot=day-{step}", *more)
     return tuple(part for setting in settings for part in ("--set", setting))

@@ -88,7 +88,7 @@ def test_the_results_of_what_generates(world: World, monkeypatch: pytest.MonkeyP
     assert text == "Removed all entries not used for 1 day from store.\n"
     for name, size in (("PEOPLE", 1_500), ("FILES", 1)):
         monkeypatch.setattr(demo, name, size)
-    monkeypatch.setattr(demo, "EXAMPLES", demo.EXAMPLES[1:])
+    monkeypatch.setattr(demo, "EXAMPLES", demo.EXAMPLES[-1:])
     (world.folder / "marquee.db").unlink()  # The demo has a ledger of its own, and refuses to take another for it.
     (shown,) = facts_of(world, "demo", "d")["releases"]
     assert (shown["dataset"], set(shown["errors"]["error"])) == (
@@ -180,7 +180,7 @@ def test_a_run_says_which_part_of_the_data_it_has_read(
     def remembered(self: heartbeat.Activity, done: int, total: int) -> None:
         known.append((self.label, done, total))
 
-    monkeypatch.setattr(heartbeat.Activity, "report", remembered)
+    monkeypatch.setattr(heartbeat.Activity, "__call__", remembered)
     monkeypatch.setattr("pipelines.engines.progress._FEWEST", 1)  # The data have three files.
     assert world.run()[0] == 0
     read = [done for label, done, _ in known if label == "aggregate"]

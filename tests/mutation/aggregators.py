@@ -129,13 +129,6 @@ MUTANTS: Final = (
         "::test_a_group_that_bins_more_or_fewer_units_than_there_are_is_found",
     ),
     Mutant(
-        "units are binned one cell too high",
-        "pipelines/aggregators/clipped.py",
-        "            cell = 0\n            while count >> cell:",
-        "            cell = 1\n            while count >> cell:",
-        "tests/unit/pipelines/aggregators/test_clipped.py::test_equals_the_definition",
-    ),
-    Mutant(
         "clipped sums may differ from their totals",
         "pipelines/aggregators/clipped.py",
         "if (group_sums != totals).any() or exceeded:",
@@ -166,8 +159,91 @@ MUTANTS: Final = (
     Mutant(
         "records of the padding are binned",
         "pipelines/aggregators/clipped.py",
-        "_bin_units(cells, satisfied[:, : span.stop - span.start])",
-        "_bin_units(cells, satisfied)",
+        "_bin_units(cells, satisfied[:, : span.stop - span.start], self.starts)",
+        "_bin_units(cells, satisfied, self.starts)",
         "tests/unit/pipelines/aggregators/test_clipped.py::test_equals_the_definition",
+    ),
+    Mutant(
+        "the first number of a cell in the cell before",
+        "pipelines/aggregators/clipped.py",
+        "if starts[middle] <= count:",
+        "if starts[middle] < count:",
+        "tests/unit/pipelines/aggregators/test_clipped.py::test_equals_the_definition",
+    ),
+    *(
+        Mutant(
+            name,
+            "pipelines/aggregators/pairs.py",
+            before,
+            after,
+            f"tests/unit/pipelines/aggregators/test_pairs.py::{test}",
+        )
+        for name, before, after, test in (
+            (
+                "a weight of another number of pairs",
+                "weight = weights[satisfied]",
+                "weight = weights[max(satisfied - 1, 0)]",
+                "test_equals_the_definition_and_the_general_aggregator",
+            ),
+            (
+                "pairs of a unit leave out its last item",
+                "for j in range(i + 1, count):",
+                "for j in range(i + 1, count - 1):",
+                "test_equals_the_definition_and_the_general_aggregator",
+            ),
+            (
+                "items of a unit stay for the next one",
+                "        held[word] = np.uint64(0)\n",
+                "",
+                "test_equals_the_definition_and_the_general_aggregator",
+            ),
+            (
+                "pairs of some items pass for all pairs",
+                "return items if np.array_equal(all_pairs(items), queries.columns) else None",
+                "return items",
+                "test_other_requests_have_the_general_aggregator",
+            ),
+            (
+                "pairs of two groups pass for one",
+                "queries.order != 2 or request.group_sizes.size > 1 or",
+                "queries.order != 2 or",
+                "test_other_requests_have_the_general_aggregator",
+            ),
+            (
+                "totals of pairs wrap around",
+                "        if total[0] > LARGEST_TOTAL:\n            return False\n",
+                "",
+                "test_sums_that_pass_64_bits_are_an_engine_error",
+            ),
+            (
+                "a histogram of pairs may lose units",
+                "if counts.sum() != units:",
+                "if counts.sum() > units:",
+                "test_a_histogram_that_does_not_count_every_unit_once_is_found",
+            ),
+        )
+    ),
+    Mutant(
+        "bits that wait for another query are lost",
+        "pipelines/aggregators/clipped.py",
+        "    _add_waiting(counters, waiting, waits)\n    return count",
+        "    return count",
+        "tests/unit/pipelines/aggregators/test_clipped.py"
+        "::test_counters_hold_the_number_of_satisfied_queries_however_far_the_carries_reach",
+    ),
+    Mutant(
+        "the carry forgets one of three pairs",
+        "pipelines/aggregators/clipped.py",
+        "both[word] = (x & y) | ((x ^ y) & z)",
+        "both[word] = (x & y) | (x & z)",
+        "tests/unit/pipelines/aggregators/test_clipped.py"
+        "::test_counters_hold_the_number_of_satisfied_queries_however_far_the_carries_reach",
+    ),
+    Mutant(
+        "large baskets come first without their items",
+        "pipelines/aggregators/packing.py",
+        "for pair in range(starts[units[record]], starts[units[record] + 1]):",
+        "for pair in range(starts[record], starts[record + 1]):",
+        "tests/unit/pipelines/aggregators/test_packing.py::test_slabs_hold_every_record_once",
     ),
 )

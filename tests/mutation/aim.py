@@ -67,7 +67,7 @@ MUTANTS: Final = (
     Mutant(
         "more rounds than planned",
         "dpcore/mechanisms/aim/rounds.py",
-        "return self._done >= self._max_rounds",
+        "return self.done >= self._max_rounds",
         "return False",
         "tests/unit/dpcore/mechanisms/aim/test_rounds.py::test_rounds_are_over_after_as_many_as_were_planned",
     ),

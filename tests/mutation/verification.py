@@ -123,4 +123,18 @@ MUTANTS: Final = (
         "    if False:",
         _FORGERY,
     ),
+    Mutant(
+        "a rule's confidence and lift pass unseen",
+        "jobs/verification/rules.py",
+        "        if not all(map(_equal, (ratios.values, ratios.lower, ratios.upper), actual)):\n",
+        '        if name == "support" and not _equal(ratios.values, actual[0]):\n',
+        "tests/unit/jobs/verification/test_rules.py::test_another_measure_of_a_rule_of_listed_items_is_noticed",
+    ),
+    Mutant(
+        "supports are compared with any number of units",
+        "jobs/verification/rules.py",
+        "        return np.full(3, float(public))\n",
+        "        pass\n",
+        "tests/unit/jobs/verification/test_rules.py::test_another_number_of_units_than_the_public_one_is_noticed",
+    ),
 )

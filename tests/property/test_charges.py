@@ -211,6 +211,7 @@ CASES = [
     Case("a draw of parities, baskets", BASKETS, 3, Parities.of_sets(ITEMS, [[0], [0, 1, 2]]),
          draw_moved, draw_charged),
     *measured("a satisfaction histogram", BASKETS, 3, SatisfactionHistogram(PAIRS, TWO_GROUPS)),
+    *measured("a histogram of few cells", BASKETS, 3, SatisfactionHistogram(PAIRS, TWO_GROUPS, np.array([0, 1]))),
     *measured("a histogram of a table", TABLE, 1, SatisfactionHistogram(literals(ONE_HOT, (1, 3), (2, 4)))),
     # A clip at 1: three pairs weigh 1 / 3^(1/2) each, which falls 2^-16 short.
     *measured("clipped sums", BASKETS, 3, ClippedSums.of(PAIRS, [1]), ADD_REMOVE),

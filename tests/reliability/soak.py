@@ -243,7 +243,7 @@ def inspected(soak: Soak, to_verify: list[Scene], ledger_growth: int) -> Row:
         "temporary files": len(set(soak.temporary.iterdir()) - {soak.drivers.folder}),
         "ledger bytes a release": ledger_growth / max(releases, 1),
         "memory bytes a release": slope(figures.memory),
-        "open files": max(figures.files) - min(figures.files),
+        "open files": rise(figures.files),
         "connections": max(figures.connections),
         "said wrong": "; ".join([*figures.problems, *bad][:3]),
     }
@@ -263,6 +263,12 @@ def sound(cells: dict[str, int | float | str | bool]) -> bool:
         and float(cells["connections"]) <= CONNECTIONS
         and not cells["said wrong"]
     )
+
+
+def rise(files: list[int]) -> int:
+    """The largest increase from one release to a later one. Files that earlier work left open may close meanwhile."""
+    lowest = np.minimum.accumulate(files)
+    return int((np.array(files) - lowest).max())
 
 
 def slope(memory: list[int]) -> float:

@@ -64,3 +64,9 @@ def test_each_figure_fails_its_line(name: str, value: float | str | bool) -> Non
 def test_a_leak_has_a_slope() -> None:
     assert soak.slope([100_000_000 + 250_000 * number for number in range(100)]) == pytest.approx(250_000)
     assert soak.slope([100_000_000 + 250_000 * min(number, 5) for number in range(100)]) == pytest.approx(0, abs=1e-3)
+
+
+def test_files_that_close_are_no_leak() -> None:
+    assert soak.rise([46, 44, 12, 12, 14, 12]) == 2
+    assert soak.rise([12, 13, 14, 20]) == 8
+    assert soak.rise([30]) == 0

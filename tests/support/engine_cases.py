@@ -16,6 +16,8 @@ import pyarrow.parquet as pq
 from dpcore.exact_statistics import QueryAnswers, Request
 from dpcore.queries import ClippedSums, Conjunctions, Marginals, Parities, SatisfactionHistogram, UnitCount
 from dpcore.queries.generation import random_conjunctions, random_parities
+from dpcore.queries.itemsets import all_pairs, positive
+from pipelines.item_names import ItemNames
 from pipelines.layout import BasketLayout, Layout, TableLayout
 from pipelines.schema import Attribute, Kind, Schema
 
@@ -118,9 +120,21 @@ def messy_baskets(bound: int | None = 3, seed: int = 2) -> Case:
     return Case(f"baskets of at most {bound}", layout, rows, requests)
 
 
+def named_baskets() -> Case:
+    """The messy baskets with names in place of most numbers; the list gives them other codes."""
+    case = messy_baskets()
+    assert isinstance(case.layout, BasketLayout)
+    films = [None if film is None else f"film {film}" for film in case.rows["film"].to_pylist()]
+    names = ItemNames.of([f"film {(5 * code) % 12}" for code in range(12)])
+    rows = case.rows.set_column(1, "film", pa.array(films, pa.string()))
+    return replace(case, name="baskets of named items", layout=replace(case.layout, names=names), rows=rows)
+
+
 def cases() -> list[Case]:
     """One of every kind."""
-    return [messy_table(), earliest_rows(), text_units(), messy_baskets(), messy_baskets(bound=None)]
+    return [
+        messy_table(), earliest_rows(), text_units(), messy_baskets(), messy_baskets(bound=None), named_baskets(),
+    ]  # fmt: skip
 
 
 def earliest_rows() -> Case:
@@ -169,7 +183,7 @@ def table_requests(layout: TableLayout, draw: np.random.Generator) -> tuple[Requ
 
 
 def clipped_requests(layout: Layout, draw: np.random.Generator) -> tuple[Request, ...]:
-    """A histogram and clipped sums, over one group and over three of different clips."""
+    """A histogram and clipped sums, over one group, over three of different clips, and of all pairs of some items."""
     queries = random_conjunctions(layout.view, 14, 2, draw)
     groups = np.arange(14, dtype=np.int32) % 3
     clips = (2, 0.5, 1)
@@ -177,8 +191,16 @@ def clipped_requests(layout: Layout, draw: np.random.Generator) -> tuple[Request
         SatisfactionHistogram(queries, groups),
         ClippedSums.of(queries, clips, groups, factors=(1, 2, 0.75)),
         SatisfactionHistogram(queries),
+        SatisfactionHistogram(queries, None, np.array([0, 1, 2, 3, 7])),
         ClippedSums.of(queries, [1], norm=1),
+        *(_pair_requests(layout) if isinstance(layout, BasketLayout) else ()),
     )
+
+
+def _pair_requests(layout: BasketLayout) -> tuple[Request, ...]:
+    """Requests of all pairs of some items, which are counted unit by unit."""
+    pairs = positive(layout.view, all_pairs(np.arange(0, layout.items, 2, dtype=np.int32)))
+    return SatisfactionHistogram(pairs), ClippedSums.of(pairs, [1.5])
 
 
 def _drawn(draw: np.random.Generator, values: list[object], count: int, kind: pa.DataType) -> pa.Array:

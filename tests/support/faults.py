@@ -33,6 +33,7 @@ Setter = Callable[[Any, str, Any], None]
 SAMPLERS = (
     ("dpcore.kernel.private_statistics", "add_noise"),
     ("dpcore.kernel.private_statistics", "noisy_argmax"),
+    ("dpcore.kernel.private_items", "add_noise"),
     ("dpcore.kernel.weighted_sampler", "draw"),
     ("dpcore.kernel.bernoulli", "bits"),
 )
@@ -114,10 +115,22 @@ POINTS = (
     Point("published", f"{_LEDGER}.advance", _AFTER, argument="published"),
 )
 
+PASS_POINTS = tuple(
+    Point(f"{place} pass {number}", f"{module}.reduce", when, number, engine=engine)
+    for engine, module in (("local", f"{_LOCAL}:LocalEngine"), ("spark", f"{_SPARK}:SparkEngine"))
+    for number in (2, 3)
+    for place, when in (("before", _BEFORE), ("after", _AFTER))
+)
+"""Points between the passes of a release that reads the data again, after what earlier passes have released."""
+
+NAMES_POINT = Point("items discovered, no query built", "jobs.release.run:discover_items", _AFTER)
+TABLE_POINT = Point("tables of itemsets written", "jobs.release.run:write_itemsets", _AFTER)
+_ALL_POINTS = (*POINTS, *PASS_POINTS, NAMES_POINT, TABLE_POINT)
+
 
 def point(name: str, engine: str = "local") -> Point:
     """The point of this name on this engine."""
-    return next(one for one in POINTS if one.name == name and one.engine in (None, engine))
+    return next(one for one in _ALL_POINTS if one.name == name and one.engine in (None, engine))
 
 
 @dataclass(frozen=True)

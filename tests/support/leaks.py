@@ -21,6 +21,7 @@ from typing import Any, TextIO
 import numpy as np
 import psycopg
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from dpcore.measurement import GRID_BITS
@@ -120,6 +121,8 @@ def _parquet(content: bytes) -> bytes:
         return b""  # Half of a file, which a killed run left.
     lines = [str(file.metadata.metadata), str(file.schema_arrow.metadata)]
     for column in table.columns:
+        while pa.types.is_list(column.type) or pa.types.is_large_list(column.type):
+            column = pc.list_flatten(column)
         lines += [str(value) for value in column.unique().to_pylist()]
     return "\n".join(lines).encode()
 

@@ -6,14 +6,17 @@ from typing import Final
 
 from dpcore.mechanisms.additive_noise import Gaussian, Laplace
 from dpcore.mechanisms.aim.aim import Aim
+from dpcore.mechanisms.baskets.basket_mixture import BasketMixture
 from dpcore.mechanisms.bayes.priv_bayes import PrivBayes, PrivBayesPgm
 from dpcore.mechanisms.clipping.clipped_gaussian import ClippedGaussian
 from dpcore.mechanisms.clique_tree import CliqueTree
 from dpcore.mechanisms.continual.continual import Continual
 from dpcore.mechanisms.fourier import Fourier
+from dpcore.mechanisms.gaussian_copula import GaussianCopula
 from dpcore.mechanisms.gaussian_pgm import GaussianPgm
 from dpcore.mechanisms.hdmm.hdmm import Hdmm
 from dpcore.mechanisms.independent import Independent
+from dpcore.mechanisms.itemsets.frequent_itemsets import FrequentItemsets
 from dpcore.mechanisms.mst import Mst
 from dpcore.mechanisms.mwem.mwem import Mwem
 from dpcore.mechanisms.mwem.mwem_pgm import MwemPgm
@@ -24,22 +27,25 @@ from dpcore.mechanisms.query_game.dual_query_pgm import DualQueryPgm
 from dpcore.mechanisms.query_game.fem import Fem
 from dpcore.mechanisms.query_game.sep_fem import SepFem
 from dpcore.mechanisms.shared.pgm_common import CELLS_IN_MB
+from dpcore.mechanisms.shrunken_residuals import ShrunkenResiduals
 from dpcore.testing.cases import MechanismContract
 from dpcore.testing.tiny_data import (
     BUDGETS,
+    CONJUNCTIONS,
     DATA,
     EVERY,
     GDP,
+    ITEMSETS,
     MARGINALS,
     OF_BITS,
     ONE_RECORD,
-    POSITIVE,
     PRODUCTS,
     PURE,
     ZCDP,
 )
 from tests.support.aim_runs import aim_with
 from tests.support.constants import with_constants
+from tests.support.public_tables import Informed
 
 __all__ = ["DATA", "ROWS"]
 
@@ -157,14 +163,54 @@ ROWS: Final = [
         rounds_follow_draws=True,
         scales_follow_answers=True,
     ),
-    MechanismContract(ClippedGaussian(), POSITIVE, BUDGETS, spends_all=True, scales_follow_answers=True),
+    MechanismContract(ClippedGaussian(), CONJUNCTIONS, BUDGETS, spends_all=True, scales_follow_answers=True),
     MechanismContract(
-        with_constants(ClippedGaussian(), min_shrunk_queries=1),
-        POSITIVE,
+        with_constants(ClippedGaussian(), min_predicted_queries=1),
+        CONJUNCTIONS,
         BUDGETS,
         spends_all=True,
         scales_follow_answers=True,
     ),
     MechanismContract(Continual("b"), PRODUCTS, BUDGETS, spends_all=True),
     MechanismContract(Continual("r", strategy="tree"), ("products of bits",), BUDGETS, spends_all=True),
+    MechanismContract(FrequentItemsets(), ITEMSETS, BUDGETS, spends_all=True, scales_follow_answers=True),
+    MechanismContract(
+        with_constants(FrequentItemsets(4), pairs_per_listed=1, triples_per_listed=1, margin=0.0),
+        ITEMSETS,
+        BUDGETS,
+        spends_all=True,
+        scales_follow_answers=True,
+    ),
+    MechanismContract(
+        BasketMixture(),
+        ("conjunctions of baskets", "positive conjunctions of baskets"),
+        BUDGETS,
+        spends_all=True,
+        scales_follow_answers=True,
+    ),
+    MechanismContract(
+        ShrunkenResiduals(),
+        MARGINALS,
+        (ZCDP, GDP),
+        spends_all=True,
+        rounds_follow_draws=True,
+        scales_follow_answers=True,
+    ),
+    MechanismContract(
+        with_constants(ShrunkenResiduals(), max_noise=float("inf")),
+        MARGINALS,
+        (ZCDP, GDP),
+        spends_all=True,
+        rounds_follow_draws=True,
+        scales_follow_answers=True,
+    ),
+    MechanismContract(
+        Informed(),
+        MARGINALS + PRODUCTS,
+        BUDGETS,
+        spends_all=True,
+        rounds_follow_draws=True,
+        scales_follow_answers=True,
+    ),
+    MechanismContract(GaussianCopula(), MARGINALS + PRODUCTS, BUDGETS, spends_all=True),
 ]

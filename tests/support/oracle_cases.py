@@ -11,6 +11,7 @@ from dpcore.domain import BinaryView, Domain
 from dpcore.oracles.clauses import SignedClauses, signed_clauses
 from dpcore.queries import Conjunctions
 from dpcore.queries.generation import random_conjunctions
+from dpcore.queries.mixed_orders import random_mixed_conjunctions
 
 BASKETS = BinaryView(12)
 TABLE = BinaryView.one_hot(Domain.of({"a": 3, "b": 2, "c": 4, "d": 3}))
@@ -19,6 +20,8 @@ KINDS = {
     "baskets, negated": (BASKETS, True),
     "table": (TABLE, False),
     "table, negated": (TABLE, True),
+    "baskets, mixed orders": (BASKETS, True),
+    "table, mixed orders": (TABLE, True),
 }
 GAINED = {f"{kind}, gains": setting for kind, setting in KINDS.items()}  # Every column of the view has one.
 ALL_KINDS = KINDS | GAINED
@@ -34,10 +37,13 @@ class Problem:
 
 
 def problem(kind: str, seed: int) -> Problem:
-    """A problem over 12 columns, with 2 or 3 literals a query and few to many samples."""
+    """A problem over 12 columns, with 2 or 3 literals a query (1 to 3 in mixed orders) and few to many samples."""
     view, negate = ALL_KINDS[kind]
     generator = np.random.default_rng(seed)
-    queries = random_conjunctions(view, 40, 2 + seed % 2, generator, negate=negate)
+    if "mixed" in kind:
+        queries = random_mixed_conjunctions(view, 40, range(1, 3 + seed % 2), generator, negate=negate)
+    else:
+        queries = random_conjunctions(view, 40, 2 + seed % 2, generator, negate=negate)
     samples = generator.integers(0, 2 * queries.size, size=int(generator.integers(1, 120)))
     preferences = generator.standard_normal(view.columns)
     clauses, gains = signed_clauses(queries, samples), np.zeros(view.columns, dtype=np.int64)

@@ -159,10 +159,21 @@ def record(scene: Scene, statistics: Statistics, kept: Sequence[Draw] | None = N
     return trace
 
 
-def _run(scene: Scene, statistics: Statistics, generator: np.random.Generator, trace: Trace) -> None:
-    def progress(done: int, total: int) -> None:
-        trace.events.append(("progress", done, total))
+@dataclass(frozen=True)
+class Reported:
+    """A progress that writes down what was reported, with the stages that were named."""
 
+    events: list[Any]
+
+    def __call__(self, done: int, total: int) -> None:
+        self.events.append(("progress", done, total))
+
+    def stage(self, text: str) -> None:
+        self.events.append(("stage", text))
+
+
+def _run(scene: Scene, statistics: Statistics, generator: np.random.Generator, trace: Trace) -> None:
+    progress = Reported(trace.events)
     private: PrivateStatistics | None = None
     try:
         private = PrivateStatistics(

@@ -131,6 +131,9 @@ def _rounds(v: list[int], count: int) -> None:
 def encoded_row(row: Row, layout: Layout) -> tuple[int, ...] | None:
     if isinstance(layout, BasketLayout):
         item = row[layout.item]
+        if layout.names is not None:
+            names = layout.names.array.to_pylist()
+            return (names.index(item),) if item in names else None
         return (item,) if isinstance(item, int) and 0 <= item < layout.items else None
     return tuple(code(row[attribute.column], attribute) for attribute in layout.schema.attributes)
 
@@ -160,7 +163,9 @@ def _clipped(request: SatisfactionHistogram | ClippedSums, units: list[set[int]]
         k_of = Counter(groups[query] for query in found)
         if isinstance(request, SatisfactionHistogram):
             for group in set(groups):
-                answers[group * request.cells + k_of[group].bit_length()] += 1
+                k = k_of[group]
+                cell = k.bit_length() if request.starts is None else sum(k >= start for start in request.starts) - 1
+                answers[group * request.cells + cell] += 1
         else:
             for query in found:
                 answers[query] += int(request.weights[groups[query], k_of[groups[query]]])

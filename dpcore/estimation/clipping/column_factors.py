@@ -62,15 +62,16 @@ def cross_predicted(
 
     Source: alternating least squares of the canonical decomposition (Carroll and Chang 1970); cross-fitting.
     """
-    stddev = max(stddev, 1e-12)  # Answers without noise must have finite weights.
+    stddev = max(stddev, 1e-6)  # With less noise, the normal equations would be singular.
     fold = generator.permutation(np.arange(len(values)) % _FOLDS)
+    folds = [fold != number for number in range(_FOLDS)]
+    observations = [_Observations.of(columns, values, frequencies, use) for use in folds]
     best, best_excess = Predicted(frequencies[columns].prod(axis=1), frequencies[others].prod(axis=1), 0), np.inf
     for rank in RANKS:
         predicted = np.zeros(len(values))
         predicted_others = np.zeros(len(others))
-        for fold_number in range(_FOLDS):
-            use = fold != fold_number
-            factors = _fit(columns, values, stddev, frequencies, use, rank, generator)
+        for use, observed in zip(folds, observations, strict=True):
+            factors = _fit(columns, values / stddev, stddev, frequencies, observed, rank, generator)
             predicted[~use] = _answers(columns[~use], frequencies, factors)
             predicted_others += _answers(others, frequencies, factors) / _FOLDS
         excess = max(0.0, float(np.mean((values - predicted) ** 2)) - stddev**2)
@@ -79,32 +80,63 @@ def cross_predicted(
     return best
 
 
+@dataclass(frozen=True, eq=False)
+class _Observations:
+    """The conjunctions of one fold, listed once for each of their columns, so that a sweep reads them in sequence.
+
+    starts: First observation of each column of the view, followed by their number, int64 [columns of the view + 1].
+    partners: The other columns of the observed conjunction, int32 [observations, k - 1].
+    queries: Index of the conjunction, int64 [observations].
+    lift: The mean frequency of the conjunctions relative to independent columns.
+    """
+
+    starts: NDArray[np.int64]
+    partners: NDArray[np.int32]
+    queries: NDArray[np.int64]
+    lift: float
+
+    @classmethod
+    def of(
+        cls,
+        columns: NDArray[np.int32],
+        values: NDArray[np.float64],
+        frequencies: NDArray[np.float64],
+        use: NDArray[np.bool_],
+    ) -> _Observations:
+        """The observations of the conjunctions of ``use``."""
+        used, order = np.flatnonzero(use), columns.shape[1]
+        flat = columns[used].ravel()
+        by_column = np.argsort(flat, kind="stable")
+        starts = np.searchsorted(flat[by_column], np.arange(frequencies.size + 1)).astype(np.int64)
+        queries, literals = used[by_column // order], by_column % order
+        others = np.array([[other for other in range(order) if other != literal] for literal in range(order)], np.int64)
+        partners = columns[queries[:, None], others.reshape(order, -1)[literals]]
+        products = frequencies[columns[used]].prod(axis=1)
+        lift = max(0.1, float(values[used] @ products) / max(float(products @ products), 1e-300))
+        return cls(starts, partners, queries, lift)
+
+
 def _fit(
     columns: NDArray[np.int32],
-    values: NDArray[np.float64],
+    scaled: NDArray[np.float64],
     stddev: float,
     frequencies: NDArray[np.float64],
-    use: NDArray[np.bool_],
+    observations: _Observations,
     rank: int,
     generator: Generator,
 ) -> NDArray[np.float64]:
-    """The factors f, float64 [columns of the view, rank], fitted to the conjunctions of ``use``."""
-    order = columns.shape[1]
-    flat = columns.ravel()
-    by_column = np.argsort(flat, kind="stable")
-    starts = np.searchsorted(flat[by_column], np.arange(frequencies.size + 1)).astype(np.int64)
-    weights = np.where(np.diff(starts) > 0, frequencies, 0.0)
+    """The factors f, float64 [columns of the view, rank], fitted to the observed conjunctions."""
+    weights = np.where(np.bincount(columns.ravel(), minlength=frequencies.size) > 0, frequencies, 0.0)
     weights /= weights.sum()
-    products = frequencies[columns[use]].prod(axis=1)
-    lift = max(0.1, float(values[use] @ products) / max(float(products @ products), 1e-300))
     # The starting values differ between the ranks, because equal ones would stay equal.
-    mean = (lift / rank) ** (1 / order) * np.exp(0.3 * generator.standard_normal(rank))
+    mean = (observations.lift / rank) ** (1 / columns.shape[1]) * np.exp(0.3 * generator.standard_normal(rank))
     factors = mean * np.exp(0.3 * generator.standard_normal((frequencies.size, rank)))
     ridge = np.full(rank, 2.0 / float(mean.mean()) ** 2)
     common_first = np.argsort(-frequencies, kind="stable")
+    starts, partners, observed = observations.starts, observations.partners, scaled[observations.queries]
+    loads = frequencies[:, None] * factors
     for _ in range(_SWEEPS):
-        queries = (by_column // order).astype(np.int64)
-        _sweep(columns, values / stddev, use, starts, queries, frequencies, factors, mean, ridge, common_first, stddev)
+        _sweep(starts, partners, observed, frequencies, factors, loads, mean, ridge, common_first, stddev)
         mean = weights @ factors
         variance = weights @ (factors - mean) ** 2
         ridge = 1.0 / np.maximum(variance, max(_MIN_RELATIVE_VARIANCE * float(mean.mean()) ** 2, 1e-12))
@@ -113,13 +145,12 @@ def _fit(
 
 @compiled
 def _sweep(
-    columns: NDArray[np.int32],
-    scaled: NDArray[np.float64],
-    use: NDArray[np.bool_],
     starts: NDArray[np.int64],
-    queries: NDArray[np.int64],
+    partners: NDArray[np.int32],
+    observed: NDArray[np.float64],
     frequencies: NDArray[np.float64],
     factors: NDArray[np.float64],
+    loads: NDArray[np.float64],
     mean: NDArray[np.float64],
     ridge: NDArray[np.float64],
     common_first: NDArray[np.int64],
@@ -127,42 +158,36 @@ def _sweep(
 ) -> None:
     """Solves for the factors of each column in turn, with all others fixed.
 
-    The factors are updated in place, common columns first. Values and features are in units of the noise.
+    The factors are updated in place, common columns first, and with them the loads, frequencies times factors. Values
+    and features are in units of the noise.
     """
     rank = factors.shape[1]
-    feature = np.empty(rank)
+    feature, gram, moments = np.empty(rank), np.empty((rank, rank)), np.empty(rank)
     for column in common_first:
-        gram = np.zeros((rank, rank))
-        moments = np.zeros(rank)
-        observed = False
-        for position in range(starts[column], starts[column + 1]):
-            query = queries[position]
-            if not use[query]:
-                continue
-            observed = True
+        first, stop = starts[column], starts[column + 1]
+        gram[:] = 0.0
+        moments[:] = 0.0
+        for row in range(first, stop):
             for r in range(rank):
                 feature[r] = frequencies[column] / stddev
-            for literal in range(columns.shape[1]):
-                partner = columns[query, literal]
-                if partner != column:
-                    for r in range(rank):
-                        feature[r] *= frequencies[partner] * factors[partner, r]
+            for other in range(partners.shape[1]):
+                partner = partners[row, other]
+                for r in range(rank):
+                    feature[r] *= loads[partner, r]
             for r in range(rank):
-                moments[r] += scaled[query] * feature[r]
+                moments[r] += observed[row] * feature[r]
                 for s in range(r + 1):
                     gram[r, s] += feature[r] * feature[s]
-        if not observed:
-            for r in range(rank):
-                factors[column, r] = mean[r]
-            continue
+        smallest = 1e-12 * np.trace(gram)  # Without noise, few observations would leave a singular matrix.
         for r in range(rank):
             for s in range(r):
                 gram[s, r] = gram[r, s]
-            gram[r, r] += ridge[r]
+            gram[r, r] += ridge[r] + smallest
             moments[r] += ridge[r] * mean[r]
-        solution = np.linalg.solve(gram, moments)
+        solution = np.linalg.solve(gram, moments) if stop > first else mean
         for r in range(rank):
             factors[column, r] = solution[r]
+            loads[column, r] = frequencies[column] * solution[r]
 
 
 @compiled

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-_BINS_PER_OCTAVE = 8  # Answers within 9 % of each other share a bin when the activity of units is fitted.
+from dpcore.estimation.clipping.activity import activities
+
 _ROUNDS = 3  # Each round starts from the answers that the previous round completed; more rounds change nothing.
-_BISECTIONS = 60
 
 
 def expected_loss(
@@ -32,26 +32,8 @@ def expected_loss(
         return loss
     for _ in range(_ROUNDS):
         current = np.maximum(answers + loss, 0.0)
-        activities = _activities(current, satisfied[heavy])
+        rates = activities(current, satisfied[heavy])
         loss = np.zeros_like(current)
-        for activity, weight in zip(activities, (units * lost)[heavy], strict=True):
+        for activity, weight in zip(rates, (units * lost)[heavy], strict=True):
             loss -= weight * np.expm1(-activity * current)
     return loss
-
-
-def _activities(answers: NDArray[np.float64], satisfied: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The s of each k for which 1 - exp(-s a_q), summed over q, is k, by bisection; float64 [p].
-
-    It is very large if no s attains k.
-    """
-    positive = answers[answers > 0]
-    bins = np.floor(_BINS_PER_OCTAVE * np.log2(positive)).astype(np.int64)
-    _, bin_of_answer, sizes = np.unique(bins, return_inverse=True, return_counts=True)
-    means = np.bincount(bin_of_answer, weights=positive) / sizes
-    low = np.full(satisfied.size, -60.0)  # Bounds on log2(s max(a)).
-    high = np.full(satisfied.size, 60.0)
-    for _ in range(_BISECTIONS):
-        middle = (low + high) / 2
-        expected = -np.expm1(-np.exp2(middle)[:, None] * (means / means.max())) @ sizes
-        low, high = np.where(expected < satisfied, middle, low), np.where(expected < satisfied, high, middle)
-    return np.asarray(np.exp2((low + high) / 2) / means.max())

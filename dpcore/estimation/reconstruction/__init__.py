@@ -11,7 +11,8 @@ reconstructed by ``SymmetricStrategy.estimate`` (``dpcore.strategies.symmetric``
 
 Optional afterwards:
     nonnegative.py: the nearest non-negative and consistent answers. Their errors are smaller on sparse data, but they
-        are biased and have no intervals.
+        are biased and have no intervals. consistent_tables.py: the nearest consistent ones.
+    shrunken.py: empirical-Bayes estimates of marginals from their residuals. scale_mixture.py: the prior that they use.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Tables are consistent if they have the same total and agree on the attributes that they share. Consistent tables form an
 affine space; the point of that space nearest to given tables (in squared distances divided by variances) is found by
-averaging residuals (``dpcore/estimation/graphical/fitting/consistency.py``). The nearest point that is non-negative as
+averaging residuals (``consistent_tables.py``). The nearest point that is non-negative as
 well is found through its dual. Let P(v) be the projection onto the consistent tables and y >= 0 the multipliers of the
 sign constraints; then x = P(v + y) and y <- max(0, y - x). This is Dykstra's algorithm of alternating projections,
 accelerated by Nesterov's momentum.
@@ -17,9 +17,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from dpcore.domain import Clique, Domain
-from dpcore.estimation.graphical.fitting.consistency import orthogonal_components
 from dpcore.estimation.least_squares import kronecker_times, total_factors
+from dpcore.estimation.reconstruction.consistent_tables import ConsistentTables
 from dpcore.queries import Marginals, Product, Products
 
 Real = NDArray[np.float64]
@@ -27,6 +26,7 @@ _MeasuredTerm = tuple[Product, Real, Real]  # A term, its answers, and their sta
 
 TOLERANCE: Final = 1e-3  # Default root-mean-square distance to the optimum, in standard deviations.
 _STEPS: Final = 5_000  # Maximum number of steps for consistent marginals.
+_CELLS: Final = 1 << 31  # Maximum number of cells of all steps together, a few minutes; but 20 steps are always made.
 _FITTING_STEPS: Final = 2_000  # Maximum number of steps for the table of one clique.
 _STEPS_PER_CHECK: Final = 10  # Steps between two computations of the distance to the optimum.
 _RELATIVE_TOLERANCE: Final = 1e-9  # The steps also stop at this duality gap relative to the objective.
@@ -45,6 +45,8 @@ def nonnegative_consistent(
     tolerance: Stop once the root-mean-square distance to the optimum is at most this, in standard deviations. The
         answers are non-negative and consistent for any tolerance, up to rounding. The default is far below the noise.
 
+    For millions of cells a limit on the work may end the steps above the tolerance.
+
     Values that are already non-negative and consistent do not change. The answers are biased, and the intervals of the
     values do not apply to them; ``uncertainty.of_model`` turns them into answers without intervals.
 
@@ -54,7 +56,7 @@ def nonnegative_consistent(
     """
     values, stddevs = _checked(values, stddevs, queries.size, total)
     weights = [1 / float((part**2).mean()) for part in np.split(stddevs, np.cumsum(queries.sizes)[:-1])]
-    project = _Projection(queries, weights, total)
+    project = ConsistentTables(queries, weights, total)
     start = project(values)
     rows = project.total
     if rows == 0:
@@ -64,7 +66,7 @@ def nonnegative_consistent(
     max_gap = queries.size * tolerance**2 / 2
     y = extrapolated = np.zeros(queries.size)
     momentum, x = 1.0, start
-    for _ in range(_STEPS):
+    for _ in range(max(20, min(_STEPS, _CELLS // queries.size))):
         answers = _mixed_with_uniform(x, uniform)
         # ``extrapolated`` is a feasible dual point, so its dual value is a lower bound on the optimum.
         distance = 0.5 * float(precision @ (answers - start) ** 2)
@@ -111,58 +113,6 @@ def nonnegative_products(
         table = fitted.table(rows, tolerance)
         answers |= dict(zip(indices, fitted.parts(table), strict=True))
     return np.concatenate([answers[index] for index in range(len(terms))])
-
-
-class _Projection:
-    """The projection P onto the consistent tables, with each clique's squared distances multiplied by its weight.
-
-    A table on clique r is the sum of its residuals over the parts s of r, each spread evenly over r - s. The squared
-    norm of a spread residual is that of the residual divided by the number of cells of r - s. The nearest consistent
-    tables therefore use, for each part, the mean residual weighted by weight * (cells of s) / (cells of r).
-    """
-
-    def __init__(self, queries: Marginals, weights: Sequence[float], total: float | None) -> None:
-        self._queries = queries
-        self._domain: Domain = queries.domain
-        self._total = total
-        self._precisions: dict[Clique, float] = {}
-        self._shares: list[dict[Clique, float]] = []
-        for clique, weight in zip(queries.cliques, weights, strict=True):
-            parts = [part for part, _ in orthogonal_components(clique, np.zeros((1,) * len(clique)))]
-            self._shares.append({part: weight * self._domain.size(part) / self._domain.size(clique) for part in parts})
-            for part, precision in self._shares[-1].items():
-                self._precisions[part] = self._precisions.get(part, 0.0) + precision
-
-    @property
-    def total(self) -> float:
-        """The total of the tables, at least 0. Unless it was given, the first projection determines it."""
-        assert self._total is not None
-        return self._total
-
-    def __call__(self, values: Real) -> Real:
-        means: dict[Clique, Real] = {}
-        tables = self._queries.split(values)
-        for clique, table, shares in zip(self._queries.cliques, tables, self._shares, strict=True):
-            for part, residual in orthogonal_components(clique, np.asarray(table, dtype=np.float64)):
-                share = shares[part] / self._precisions[part]
-                means[part] = share * residual if part not in means else means[part] + share * residual
-        if self._total is None:
-            self._total = max(0.0, float(means[()]))
-        means[()] = np.asarray(self._total)
-        pairs = zip(self._queries.cliques, self._shares, strict=True)
-        return np.concatenate(
-            [self._summed_residuals(clique, {part: means[part] for part in parts}) for clique, parts in pairs]
-        )
-
-    def _summed_residuals(self, clique: Clique, tables: dict[Clique, Real]) -> Real:
-        """The raveled sum of the residuals; a residual without an attribute is spread evenly over its values."""
-        for axis, (name, size) in enumerate(zip(clique, self._domain.shape(clique), strict=True)):
-            tables = {
-                part: np.expand_dims(table, axis) / size + tables[name, *part]
-                for part, table in tables.items()
-                if name not in part
-            }
-        return tables[()].ravel()
 
 
 class _FittedTable:

@@ -112,6 +112,24 @@ class Residuals:
         """
         return self._table(self.domain.canonical(clique))
 
+    def residual(self, clique: Clique) -> tuple[NDArray[np.float64], float]:
+        """The estimated residual of a set of attributes, and the variance v of its noise, in counts.
+
+        The residual is float64 [*domain.shape(clique)], and sums to 0 along every axis. Its noise is close to N(0, v P)
+        with the projection P onto such tables: the measured matrices are orthogonal up to rounding.
+
+        Raises ValueError if it was not measured. The residual of an attribute of one value is 0.
+        """
+        clique = self.domain.canonical(clique)
+        shape = self.domain.shape(clique)
+        if 1 in shape:
+            return np.zeros(shape), _MIN_VARIANCE
+        part = self._measured_part(clique, clique)
+        means = [
+            float(axis.identity[0].mean()) * size / (size - 1) for axis, size in zip(part.axes, shape, strict=True)
+        ]
+        return part.table.reshape(shape), max(part.variance * math.prod(means), _MIN_VARIANCE)
+
     def variances(self, clique: Clique, factors: Sequence[Matrix | None] = ()) -> NDArray[np.float64]:
         """The variances of the answers (W_1 x ... x W_k) times the marginal of a clique.
 

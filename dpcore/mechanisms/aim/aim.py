@@ -16,31 +16,38 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from dpcore.errors import ConfigError
-from dpcore.estimation.graphical.fitting.expected_error import expected_errors
 from dpcore.estimation.graphical.fitting.fit import FitSettings, GraphicalFit, fit_model
 from dpcore.estimation.graphical.fitting.linear_measurements import measured_cliques
 from dpcore.estimation.graphical.fitting.prior import LARGEST_PRIOR_SCALE
+from dpcore.estimation.graphical.fitting.work import UNIT, WorkMeter
 from dpcore.estimation.graphical.structure.junction_tree import JunctionTree
 from dpcore.estimation.graphical.structure.triangulation import Triangulation
 from dpcore.kernel.privacy_terms import PrivacyTerms
 from dpcore.kernel.private_statistics import PrivateStatistics
-from dpcore.measurement import Measurement, mean_absolute_part
+from dpcore.measurement import Measurement
 from dpcore.mechanisms.aim.batch import Batch, design_of, select_and_measure
 from dpcore.mechanisms.aim.budget import Annealing
 from dpcore.mechanisms.aim.candidates import RoundCandidates, candidates_of, candidates_within
-from dpcore.mechanisms.aim.profile import PROFILES, AimProfile, Penalty
+from dpcore.mechanisms.aim.expected import candidate_at, mean_error, mean_error_of_one, remaining_errors, shares_by_size
+from dpcore.mechanisms.aim.predicted import predicted_seconds, scoring_work
+from dpcore.mechanisms.aim.profile import PROFILES, AimProfile
 from dpcore.mechanisms.aim.rounds import KEPT_CELLS, Rounds
 from dpcore.mechanisms.api import Plan, Progress, Release, Step, Traits, check_profile, silent
+from dpcore.mechanisms.shared.bounded_work import DEFAULT_MAX_WORK, BoundedWork, check_max_work
 from dpcore.mechanisms.shared.measured_residuals import MeasuredResiduals
 from dpcore.mechanisms.shared.pgm_common import CELLS_IN_MB, LARGEST_PENALTY, LAST_WORK, ROUND_WORK, rows_of
 from dpcore.queries import Marginals, Products
-from dpcore.strategies.allocation import split_by_size
 from dpcore.workload import Workload, added_weights
 
 _BYTES_PER_CELL: Final = 8
+_ROUNDS: Final = (0.25, 0.4)  # Rounds end once the cells that their fits read, or all work, are this part of max_work.
+_FIT: Final = 0.25  # Part of the remaining work that a fit before the last may take.
 _AFTER_BATCH: Final = Fraction(3, 4)  # Fraction of max_model_mb that rounds may use after a batch.
-_TICKS: Final = 1000
+_FEW_ROUNDS: Final = 2  # Number of rounds per attribute among which a rich budget is divided.
+_ROUNDS_DONE: Final = 0.6  # Of the progress, if rounds spend the whole budget.
+_FITTED: Final = 0.9  # Of the progress, if the last fit comes to its limit.
 _ROUNDING: Final = Fraction(1, 1 << 30)  # A remaining share up to this is rounding error: the budget is spent.
+_SMALLEST: Final = Fraction(1, 1 << 70)  # So is a remaining amount up to this: its parts could not be charged.
 _Vector = NDArray[np.float64]
 
 
@@ -54,18 +61,26 @@ class Aim:
     1. All one-way marginals are measured, a second time if the table has few rows.
     2. For a workload of marginals, noisy errors of all its pairs and triples choose a batch of marginals, which are
        measured together (``dpcore.mechanisms.aim.batch``). If the budget can measure the whole workload with little
-       noise, the whole workload is measured instead.
+       noise, the whole workload is measured instead. With little noise for the number of rows, the batch fills less of
+       the model; with very little, there is no batch, and 2 d equal rounds spend the remaining budget. A workload of
+       products has no batch; if the model can hold all of it, and the budget measures it with little noise, all that is
+       left measures it, and there are no rounds.
     3. Each round selects the marginal on which the model errs most beyond the error that a measurement would leave,
        measures that marginal, and fits the model again.
-    4. When a round no longer changes the model, the remaining budget re-measures the batch. Without a batch, rounds
-       spend the whole budget.
+    4. When a round no longer changes the model, or rounds come to their part of ``max_work``, the remaining budget
+       re-measures the batch, or the whole workload. Without either, rounds spend the whole budget.
 
     max_model_mb: Largest size of the junction tree in MiB; the default is MAX-SIZE of the thesis. The batch may use the
         fraction ``batch_share`` of this size, and rounds after a batch three quarters, because answers and rows need
-        memory as well. Without a batch, a round may use as large a fraction of this size as the fraction of the budget
+        memory as well. With little noise the batch may use ``rich_model_share``, and if there is none, rounds may use
+        all. Otherwise a round without a batch may use as large a fraction of this size as the fraction of the budget
         that has been spent once the round is done.
     profile: "default" for our constants, or "published" for the algorithms as printed: no batch, and the printed
         annealing. ``dpcore.mechanisms.aim.profile`` describes the constants and the reasons for them.
+    max_work: Limit of the work of a run, in units of 2^30 cells that are read; a unit takes about a second. The fits of
+        rounds may read a quarter of it. Rounds end there, or when four tenths of all work are done: the remaining
+        budget is spent at once, on the batch or on the whole workload if one of them was measured, with more error than
+        further rounds might leave. The last fit ends at the limit, perhaps further from its optimum.
     rounds_per_attribute: Number of rounds per attribute, at least 1, into which the plan divides the budget of the
         rounds. The default is that of the thesis, T = 16 d. A run makes fewer rounds when their shares grow, or when
         measurements no longer change the model.
@@ -93,6 +108,7 @@ class Aim:
     max_model_mb: float = 80.0
     profile: Literal["default", "published"] = "default"
     rounds_per_attribute: int = 16
+    max_work: float = DEFAULT_MAX_WORK
 
     retired: ClassVar[Mapping[str, str]] = dict.fromkeys(
         (
@@ -106,8 +122,8 @@ class Aim:
         self._check()
         candidates = candidates_of(workload, terms)
         one_way, start_share = candidates.one_way(), Fraction(self._profile.start_share)
-        shares = _shares_by_size(one_way, start_share)
-        noise = [_candidate_at(one_way, index).value_stddev(terms, share) or 0.0 for index, share in enumerate(shares)]
+        shares = shares_by_size(one_way, start_share)
+        noise = [candidate_at(one_way, index).value_stddev(terms, share) or 0.0 for index, share in enumerate(shares)]
         steps = [Step("measure one-way marginals", self._profile.start_share, len(shares), max(noise))]
         remaining, max_rounds, has_batch = 1 - start_share, self._max_rounds(candidates), self._has_batch(workload)
         if has_batch:
@@ -118,16 +134,25 @@ class Aim:
             steps.append(Step("measure the chosen marginals", float(batch_share - errors_share), 1))
             remaining -= batch_share
         annealing = self._equal_rounds(candidates, remaining)
+        may_be_whole = isinstance(workload.queries, Products) and self._profile.products_error > 0
         # After a batch, the share of a round depends on what the batch measured.
-        stddev = None if has_batch else candidates.value_stddev(terms, annealing.measure)
+        stddev = None if has_batch or may_be_whole else candidates.value_stddev(terms, annealing.measure)
         steps.append(Step("select", float(annealing.select * max_rounds), max_rounds))
         steps.append(Step("measure", float(annealing.measure * max_rounds), max_rounds, stddev))
         models = int(4 * _BYTES_PER_CELL * self.max_model_mb * CELLS_IN_MB) + 2 * _BYTES_PER_CELL * KEPT_CELLS
         memory = models + 5 * _BYTES_PER_CELL * (candidates.cells + workload.queries.size)
-        notes = ("A round's share grows when its measurement changes the model little: there may be fewer rounds.",)
+        notes: tuple[str, ...] = (
+            "A round's share grows when its measurement changes the model little: there may be fewer rounds.",
+        )
+        if may_be_whole:
+            notes += ("There are no rounds if the budget measures all queries at once with little noise.",)
         if has_batch:
-            notes = ("When rounds stop improving the model, the remaining budget re-measures the chosen marginals.",)
-        return Plan(tuple(steps), max_rounds, memory, None, notes)
+            notes = (
+                "When rounds stop improving the model, the remaining budget re-measures the chosen marginals.",
+                "With very little noise for the number of rows, rounds spend what the one-way marginals leave.",
+            )
+        seconds, limited = predicted_seconds(candidates, self.max_model_mb, self.max_work, has_batch, max_rounds)
+        return Plan(tuple(steps), max_rounds, memory, None, (*notes, *limited), cpu_seconds=seconds)
 
     def run(
         self, private: PrivateStatistics, workload: Workload, *, generator: Generator, progress: Progress = silent
@@ -135,19 +160,28 @@ class Aim:
         self.plan(private.terms, workload)
         candidates = candidates_of(workload, private.terms)
         private.expect(_all_queries(candidates))
-        initial = self._initial_state(private, workload, candidates)
-        measured, fit, annealing, batch = list(initial.measured), initial.fit, initial.annealing, initial.batch
+        work = BoundedWork(self.max_work, progress)
+        initial = self._initial_state(private, workload, candidates, work)
+        measured, fit, annealing = list(initial.measured), initial.fit, initial.annealing
+        batch, whole, model_share = initial.batch, initial.whole, initial.model_share
         structure = Triangulation.of(candidates.domain, itertools.chain(*map(measured_cliques, measured)))
         error_rounds = batch.error_rounds if batch else ()
         rounds = Rounds(private.terms, candidates, initial.batch_range, error_rounds, self._max_rounds(candidates) + 1)
         del initial  # It holds the first fit: memory has room for one fit at a time.
         is_informative = batch is None or bool(error_rounds)
-        while is_informative and private.remaining_share > _ROUNDING and not rounds.are_over:
+        can_remeasure, cells_read = batch is not None or whole is not None, 0
+        while is_informative and private.remaining_share > _rounding(private.terms) and not rounds.are_over:
+            meter = work.enter("rounds", f"{rounds.done:,} of at most {self._max_rounds(candidates):,} done")
+            if cells_read >= _ROUNDS[0] * self.max_work * UNIT or meter.fraction >= _ROUNDS[1]:
+                if can_remeasure:
+                    break
+                annealing = self._annealing(private.remaining_share, 1)
             annealing = annealing.limited(private.remaining_share)
             spent = 1 - private.remaining_share + annealing.round
-            max_cells = float(_AFTER_BATCH if batch else spent) * self.max_model_mb * CELLS_IN_MB
+            max_cells = float(spent if model_share is None else model_share) * self.max_model_mb * CELLS_IN_MB
             allowed = candidates_within(candidates, structure, max_cells)
             estimate = allowed.answers(fit)
+            meter.spend(scoring_work(allowed, fit.tree, len(measured)))
             penalties = self._penalties(private.terms, allowed, estimate, annealing.measure)
             score = allowed.score(estimate, penalties)
             del estimate  # Vectors over all candidates are long, and the score has its own copy.
@@ -156,79 +190,99 @@ class Aim:
             rounds.add(allowed, score, annealing.select, chosen, measured[-1], fit)
             answers_before, fit = _answers_at(allowed, score.estimate, chosen), fit.without_tables()
             del score
-            fit = self._fit(private.terms, candidates, measured, fit)  # ESTIMATE
+            fit = self._fit(private.terms, candidates, measured, meter.part(_FIT), fit)  # ESTIMATE
+            cells_read += fit.work
             structure = structure.with_clique(allowed.cliques[chosen])
-            change = np.abs(_candidate_at(allowed, chosen).answers(fit) - answers_before).sum()
+            change = np.abs(candidate_at(allowed, chosen).answers(fit) - answers_before).sum()
             if batch:
                 is_informative = change > self._profile.min_relative_change * penalties[chosen]
             elif change <= self._profile.patience * penalties[chosen]:
                 annealing = annealing.grown()
-            progress(round((_TICKS - 1) * (1 - private.remaining_share)), _TICKS)
-        if batch and private.remaining_share > _ROUNDING:
+            work.report(_ROUNDS_DONE * (1 - float(private.remaining_share)))
+        if batch and private.remaining_share > _rounding(private.terms):
             measured += batch.remeasure(private)  # MEASURE
-        fit = fit.without_tables()
-        model = self._fit(private.terms, candidates, measured, fit, is_last=True).model  # ESTIMATE
-        progress(_TICKS, _TICKS)
-        return rounds.release(workload, model, measured)
+        elif whole and private.remaining_share > _rounding(private.terms):
+            measured += self._measure_all(private, workload, whole, private.remaining_share)  # MEASURE
+        fit, meter = fit.without_tables(), work.enter("last fit", until=_FITTED)
+        model = self._fit(private.terms, candidates, measured, meter, fit, is_last=True).model  # ESTIMATE
+        work.enter("answers and their intervals")
+        release = rounds.release(workload, model, measured)
+        work.report(1.0)
+        return release
 
     def _initial_state(
-        self, private: PrivateStatistics, workload: Workload, candidates: RoundCandidates
+        self, private: PrivateStatistics, workload: Workload, candidates: RoundCandidates, work: BoundedWork
     ) -> _InitialState:
         """Measures the one-way marginals (Algorithm 7), then the whole workload, a batch of marginals, or neither."""
-        first_share, max_share, workload_share = map(
-            Fraction, (self._profile.start_share, self._profile.max_start_share, self._profile.workload_share)
-        )
-        one_way, requested = candidates.one_way(), candidates.only(candidates.requested)
+        first_share, max_share = Fraction(self._profile.start_share), Fraction(self._profile.max_start_share)
+        of_products = isinstance(workload.queries, Products)
+        workload_share = Fraction(1) if of_products else Fraction(self._profile.workload_share)
+        one_way, whole = candidates.one_way(), candidates.whole()
+        meter = work.enter("one-way marginals")
         measured = _measure_each(private, one_way, first_share)  # MEASURE
-        fit = self._fit(private.terms, candidates, measured)
-        error = _mean_error(private.terms, one_way, fit, first_share, "expected")
+        fit = self._fit(private.terms, candidates, measured, meter.part(_FIT))
+        error = mean_error(private.terms, one_way, fit, first_share, "expected")
         second_share = min(max_share, first_share * Fraction(error / self._profile.start_error) ** 2) - first_share
         annealing = self._equal_rounds(candidates, 1 - first_share)
+        if (of_products or second_share <= _ROUNDING) and self._can_measure_all(
+            private.terms, whole, fit, workload_share - first_share
+        ):
+            measured += self._measure_all(private, workload, whole, workload_share - first_share)  # MEASURE
+            if not of_products:  # Otherwise nothing is left for rounds, and the last fit comes next.
+                work.enter(f"fit of all {len(whole.cliques):,} marginals")
+                fit = self._fit(private.terms, candidates, measured, meter.part(_FIT), learns_prior=True)
+            batch_range = (len(one_way.cliques), len(measured))
+            return _InitialState(measured, fit, annealing, batch_range, whole=whole)
         if second_share > _ROUNDING:
             measured += _measure_each(private, one_way, second_share)  # MEASURE
-            fit = self._fit(private.terms, candidates, measured)
-        elif workload_share > first_share and self._can_measure_all(
-            private.terms, requested, fit, workload_share - first_share
-        ):
-            measured += self._measure_all(private, workload, requested, workload_share - first_share)  # MEASURE
-            fit = self._fit(private.terms, candidates, measured, learns_prior=True)
-            return _InitialState(measured, fit, annealing, (len(one_way.cliques), len(measured)))
+            fit = self._fit(private.terms, candidates, measured, meter.part(_FIT))
+        one_way_range = (len(measured) - len(one_way.cliques), len(measured))
         if not self._has_batch(workload):
-            batch_range = (len(measured) - len(one_way.cliques), len(measured))
-            return _InitialState(measured, fit, annealing, batch_range)
+            return _InitialState(measured, fit, annealing, one_way_range)
+        noise = self._noise_of_rounds(private, whole, fit)
+        if noise <= self._profile.no_batch_error:
+            annealing = self._annealing(private.remaining_share, self._few_rounds(candidates))
+            return _InitialState(measured, fit, annealing, one_way_range, model_share=Fraction(1))
         batch_share = private.remaining_share * Fraction(self._profile.batch_share)
-        batch_mb = float(self._profile.batch_share) * self.max_model_mb
+        is_rich = noise <= self._profile.rich_error
+        batch_mb = (self._profile.rich_model_share if is_rich else self._profile.batch_share) * self.max_model_mb
         errors_share = self._errors_share(batch_share)
+        work.enter("choice of a batch of marginals")
         batch = select_and_measure(private, workload, measured, fit, batch_share, errors_share, batch_mb)
         batch_range = (len(measured), len(measured) + len(batch.measured))
         measured += batch.measured
         round_share = max(batch.mean_share, private.remaining_share / self._max_rounds(candidates))
         annealing = self._annealing(round_share, 1)
-        return _InitialState(measured, self._fit(private.terms, candidates, measured), annealing, batch_range, batch)
+        work.enter(f"fit of a batch of {len(batch.measured):,} marginals")
+        fit = self._fit(private.terms, candidates, measured, meter.part(_FIT))
+        return _InitialState(measured, fit, annealing, batch_range, batch, model_share=_AFTER_BATCH)
 
-    def _can_measure_all(
-        self, terms: PrivacyTerms, requested: RoundCandidates, fit: GraphicalFit, share: Fraction
-    ) -> bool:
+    def _noise_of_rounds(self, private: PrivateStatistics, whole: RoundCandidates, fit: GraphicalFit) -> float:
+        """Mean expected error of a marginal that one of 2 d equal rounds measures, as a fraction of the rows."""
+        share = self._annealing(private.remaining_share, self._few_rounds(whole)).measure
+        return mean_error_of_one(private.terms, whole, fit, share, "expected")
+
+    def _can_measure_all(self, terms: PrivacyTerms, whole: RoundCandidates, fit: GraphicalFit, share: Fraction) -> bool:
         """Whether the model can hold the whole workload and this share measures it with little noise for its rows."""
-        if not requested.cliques:  # Every clique of the workload is too large to be a candidate.
+        if not whole.cliques or share <= 0:  # No cliques: every one of the workload is too large to be a candidate.
             return False
-        if JunctionTree.of(requested.domain, requested.cliques).cells > self.max_model_mb * CELLS_IN_MB:
+        if JunctionTree.of(whole.domain, whole.cliques).cells > self.max_model_mb * CELLS_IN_MB:
             return False
-        return _mean_error(terms, requested, fit, share, "noise") <= self._profile.workload_error
+        of_products = isinstance(whole.queries, Products)
+        max_error = self._profile.products_error if of_products else self._profile.workload_error
+        return mean_error(terms, whole, fit, share, "noise") <= max_error
 
     def _measure_all(
-        self, private: PrivateStatistics, workload: Workload, requested: RoundCandidates, share: Fraction
+        self, private: PrivateStatistics, workload: Workload, whole: RoundCandidates, share: Fraction
     ) -> list[Measurement]:
-        """Measures the whole workload at once, by residuals if possible (``MeasuredResiduals.of``)."""
-        if isinstance(workload.queries, Marginals) and isinstance(requested.queries, Marginals):
+        """Measures the whole workload at once, marginals by residuals if possible (``MeasuredResiduals.of``)."""
+        if isinstance(workload.queries, Marginals) and isinstance(whole.queries, Marginals):
             weights = added_weights(workload, 1)
-            measurable = Workload(
-                requested.queries, np.array([weights[clique] for clique in requested.queries.cliques])
-            )
+            measurable = Workload(whole.queries, np.array([weights[clique] for clique in whole.queries.cliques]))
             residuals = MeasuredResiduals.of(private.terms, measurable, error="absolute")
             if residuals is not None:
                 return [private.measure(residuals.queries, share)]
-        return _measure_each(private, requested, share)
+        return _measure_each(private, whole, share)
 
     def _has_batch(self, workload: Workload) -> bool:
         return self._profile.batch_share > 0 and isinstance(workload.queries, Marginals)
@@ -244,6 +298,10 @@ class Aim:
     def _annealing(self, share: Fraction, rounds: int) -> Annealing:
         return Annealing.planned(share, rounds, Fraction(self._profile.select_share), Fraction(self._profile.growth))
 
+    def _few_rounds(self, candidates: RoundCandidates) -> int:
+        """The number of rounds among which a rich budget is divided."""
+        return min(_FEW_ROUNDS, self.rounds_per_attribute) * len(candidates.domain.names)
+
     def _max_rounds(self, candidates: RoundCandidates) -> int:
         return self.rounds_per_attribute * len(candidates.domain.names)
 
@@ -254,7 +312,7 @@ class Aim:
         ends = np.cumsum(allowed.sizes)[:-1]
         stddevs = np.broadcast_to(allowed.stddevs(terms, share), estimate.shape)
         pairs = zip(np.split(estimate, ends), np.split(stddevs, ends), strict=True)
-        errors = [_remaining_errors(terms, answers, noise, self._profile.penalty).sum() for answers, noise in pairs]
+        errors = [remaining_errors(terms, answers, noise, self._profile.penalty).sum() for answers, noise in pairs]
         return np.minimum(errors, LARGEST_PENALTY)
 
     def _fit(
@@ -262,12 +320,14 @@ class Aim:
         terms: PrivacyTerms,
         candidates: RoundCandidates,
         measured: Sequence[Measurement],
+        meter: WorkMeter,
         warm: GraphicalFit | None = None,
         is_last: bool = False,
         learns_prior: bool = False,
     ) -> GraphicalFit:
         """Fits a model to all measurements.
 
+        meter: Counts the work.
         warm: The previous fit, from whose multipliers, and learnt prior scale if any, this fit starts.
         is_last: Fits to a smaller tolerance, replaces one-way counts by their posterior medians, and gives each pair of
             attributes its own prior scale unless the scale was learnt.
@@ -278,9 +338,9 @@ class Aim:
         prior_scale = None if learns_prior or (warm is not None and warm.learns_prior) else LARGEST_PRIOR_SCALE
         between_rounds, last = (
             FitSettings(prior_scale, 1e-2, 300, ROUND_WORK),
-            FitSettings(prior_scale, 1e-3, 2000, LAST_WORK, empirical_bayes=True),
+            FitSettings(prior_scale, 1e-3, 2000, LAST_WORK / 2, empirical_bayes=True),
         )
-        return fit_model(candidates.domain, measured, total, last if is_last else between_rounds, warm)
+        return fit_model(candidates.domain, measured, total, last if is_last else between_rounds, warm, meter=meter)
 
     @property
     def _profile(self) -> AimProfile:
@@ -293,6 +353,7 @@ class Aim:
             raise ConfigError(
                 f"{given}, rounds_per_attribute {self.rounds_per_attribute}; want both above 0 and finite"
             )
+        check_max_work(self.max_work)
 
 
 @dataclass(frozen=True, eq=False)
@@ -304,6 +365,8 @@ class _InitialState:
     annealing: Shares of the first round.
     batch_range: (first, one after the last) of the measurements that were fixed together, as ``Rounds`` takes them.
     batch: The batch; None if there is none, and rounds spend the remaining budget.
+    whole: The whole workload, if it was measured in place of a batch.
+    model_share: Fraction of ``max_model_mb`` that rounds may use; None for the fraction of the budget that is spent.
     """
 
     measured: Sequence[Measurement]
@@ -311,11 +374,8 @@ class _InitialState:
     annealing: Annealing
     batch_range: tuple[int, int]
     batch: Batch | None = None
-
-
-def _shares_by_size(candidates: RoundCandidates, share: Fraction) -> tuple[Fraction, ...]:
-    """Splits a share of the budget between the candidates, each of which is measured once."""
-    return split_by_size(candidates.total_noise, candidates.weights, share)
+    whole: RoundCandidates | None = None
+    model_share: Fraction | None = None
 
 
 def _all_queries(candidates: RoundCandidates) -> Marginals | Products:
@@ -324,37 +384,14 @@ def _all_queries(candidates: RoundCandidates) -> Marginals | Products:
     return Marginals(queries.domain, ((), *queries.cliques)) if isinstance(queries, Marginals) else queries
 
 
-def _candidate_at(candidates: RoundCandidates, index: int) -> RoundCandidates:
-    """One of the candidates, alone."""
-    return candidates.only(np.arange(len(candidates.cliques)) == index)
-
-
 def _measure_each(private: PrivateStatistics, candidates: RoundCandidates, share: Fraction) -> list[Measurement]:
     """Measures each of the candidates once."""
-    shares = _shares_by_size(candidates, share)
+    shares = shares_by_size(candidates, share)
     return [private.measure(candidates.strategy(index), part) for index, part in enumerate(shares)]
 
 
-def _remaining_errors(
-    terms: PrivacyTerms, answers: NDArray[np.float64], stddevs: NDArray[np.float64], penalty: Penalty
-) -> _Vector:
-    """Expected absolute error of each answer after a measurement with this noise, in counts."""
-    if penalty == "noise":
-        return np.broadcast_to(mean_absolute_part(terms.noise) * stddevs, answers.shape)
-    return expected_errors(answers, stddevs)
-
-
-def _mean_error(
-    terms: PrivacyTerms, candidates: RoundCandidates, fit: GraphicalFit, share: Fraction, penalty: Penalty
-) -> float:
-    """Mean expected L1 error of the candidates if a share measures all of them, as a fraction of the answers' sum."""
-    errors = []
-    for index, part in enumerate(_shares_by_size(candidates, share)):
-        candidate = _candidate_at(candidates, index)
-        answers = candidate.answers(fit)
-        error = _remaining_errors(terms, answers, candidate.stddevs(terms, part), penalty).sum()
-        errors.append(float(error / max(fit.total, answers.sum())))
-    return float(np.mean(errors))
+def _rounding(terms: PrivacyTerms) -> Fraction:
+    return max(_ROUNDING, _SMALLEST / terms.budget.amount)
 
 
 def _answers_at(candidates: RoundCandidates, values: _Vector, index: int) -> _Vector:

@@ -67,6 +67,10 @@ class RoundCandidates(Protocol):
         """The candidates of one attribute, with the weights by which their first measurements share the budget."""
         ...
 
+    def whole(self) -> RoundCandidates:
+        """The queries of the workload, with the weights by which they share the budget if all are measured at once."""
+        ...
+
     def answers(self, fit: GraphicalFit) -> NDArray[np.float64]:
         """The answers of the fitted model, float64 [queries.size], in counts."""
         ...

@@ -71,6 +71,9 @@ class MarginalCandidates:
         one_way = self.only(np.array([len(clique) == 1 for clique in self.cliques]))
         return replace(one_way, weights=np.ones(len(one_way.cliques)))
 
+    def whole(self) -> MarginalCandidates:
+        return self.only(self.requested)
+
     @property
     def queries(self) -> Marginals:
         return Marginals(self.full, self.cliques)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import reduce
 from itertools import combinations
@@ -41,14 +41,14 @@ class _Candidate:
     stddevs: Standard deviation of each answer that is reconstructed from the strategy, measured for the share
         ``_SMALL_SHARE``; float64 [term.size].
     weight: Its weight, as in ``ProductCandidates``.
-    requested: Whether it is a term of the workload.
+    term_weight: Its weight as a term of the workload, above 0; 0 if it is only a part of terms.
     """
 
     term: Product
     strategy: Marginals | Products
     stddevs: NDArray[np.float64]
     weight: float
-    requested: bool
+    term_weight: float
 
 
 @final
@@ -83,7 +83,7 @@ class ProductCandidates:
         """
         queries = workload.queries
         assert isinstance(queries, Products)
-        closure = list(_closure(queries))
+        closure = list(_closure(queries, relative(workload.weights)))
         max_sizes = [max(term.size, queries.domain.size(term.clique)) for term, _ in closure]
         cliques = [term.clique for term, _ in closure]
         _, fits = sizes_that_fit(max_sizes, cliques)
@@ -94,8 +94,8 @@ class ProductCandidates:
             raise ConfigError(f"mechanism aim: {error}") from error
         weights = _weights(workload, [term for term, _ in kept])
         parts = tuple(
-            _Candidate(term, strategy.queries, _stddevs(terms, strategy), weight, requested)
-            for (term, requested), strategy, weight in zip(kept, strategies, weights, strict=True)
+            _Candidate(term, strategy.queries, _stddevs(terms, strategy), weight, term_weight)
+            for (term, term_weight), strategy, weight in zip(kept, strategies, weights, strict=True)
         )
         _check_total(terms, parts)
         return cls(queries.domain.project(named_attributes(queries.domain, cliques)), queries.domain, parts)
@@ -106,6 +106,10 @@ class ProductCandidates:
 
     def one_way(self) -> ProductCandidates:
         return self.only(np.array([len(clique) == 1 for clique in self.cliques]))
+
+    def whole(self) -> ProductCandidates:
+        terms = tuple(replace(part, weight=part.term_weight) for part in self.parts if part.term_weight > 0)
+        return ProductCandidates(self.domain, self.full, terms)
 
     @property
     def cliques(self) -> tuple[Clique, ...]:
@@ -121,7 +125,7 @@ class ProductCandidates:
 
     @property
     def requested(self) -> NDArray[np.bool_]:
-        return np.array([part.requested for part in self.parts])
+        return np.array([part.term_weight > 0 for part in self.parts])
 
     @property
     def queries(self) -> Products:
@@ -155,9 +159,11 @@ class ProductCandidates:
         return distinct.pop() if len(distinct) == 1 else None
 
 
-def _closure(queries: Products) -> Iterator[tuple[Product, bool]]:
-    """Every term and its restrictions, each once, the ones of fewest attributes first; and whether each is a term."""
-    requested = {_key(term) for term in queries.terms}
+def _closure(queries: Products, weights: NDArray[np.float64]) -> Iterator[tuple[Product, float]]:
+    """Every term and its restrictions, each once, the ones of fewest attributes first; and its weight as a term."""
+    term_weights: dict[tuple[object, ...], float] = {}
+    for term, weight in zip(queries.terms, weights.tolist(), strict=True):
+        term_weights[_key(term)] = term_weights.get(_key(term), 0.0) + weight
     closure: dict[tuple[object, ...], Product] = {}
     for term in queries.terms:
         pairs = list(zip(term.clique, term.matrices, strict=True))
@@ -168,7 +174,7 @@ def _closure(queries: Products) -> Iterator[tuple[Product, bool]]:
         if len(closure) > LARGEST_CLOSURE:
             raise ConfigError(f"the workload has more than {LARGEST_CLOSURE:,} parts of terms; want a lower order")
     order = sorted(closure, key=lambda key: (len(closure[key].clique), closure[key].clique))
-    return ((closure[key], key in requested) for key in order)
+    return ((closure[key], term_weights.get(key, 0.0)) for key in order)
 
 
 def _key(term: Product) -> tuple[object, ...]:

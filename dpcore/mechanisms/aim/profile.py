@@ -16,7 +16,13 @@ class AimProfile:
 
     batch_share: Fraction, in [0, 1), of the budget left after the one-way marginals that the batch gets; 0 means no
         batch. The default 0.6 is the best of 0.3 to 0.95 over five datasets. The batch may also fill at most this
-        fraction of ``max_model_mb``.
+        fraction of ``max_model_mb``, unless the budget is rich.
+    rich_error: The budget is rich for the rows if a marginal that one of 2 d equal rounds measures is expected to have
+        an error of at most this fraction of the rows, on average over the workload.
+    rich_model_share: Fraction of ``max_model_mb`` that the batch may fill if the budget is rich. The size of the model
+        then binds, and rounds use it better than a batch, because they see what the model explains already.
+    no_batch_error: If that error is at most this, there is no batch, but 2 d equal rounds that may use all of the
+        model.
     errors_share: Share, in (0, 1), of the noisy errors that choose the batch. They never get more than half of the
         batch's share.
     min_relative_change: After a batch, rounds stop after the first one whose measurement changed its marginal by no
@@ -38,11 +44,17 @@ class AimProfile:
         it never is.
     workload_share: Share of the one-way marginals and the whole workload together, in that case; at least
         ``start_share``.
+    products_error: For a workload of products that the model can hold: the whole workload is measured with all that is
+        left after the one-way products, without rounds, if the expected L1 error of its noise is at most this fraction
+        of the sum of the answers. At 0 it never is. The fit leaves far less error than the noise has.
     penalty: What to subtract from a marginal's score: the error that a fit is "expected" to leave in it, or the mean
         absolute "noise" of all its cells, as printed. The noise would exclude every marginal of many small cells.
     """
 
     batch_share: float
+    rich_error: float
+    rich_model_share: float
+    no_batch_error: float
     errors_share: float
     min_relative_change: float
     select_share: float
@@ -53,12 +65,16 @@ class AimProfile:
     max_start_share: float
     workload_error: float
     workload_share: float
+    products_error: float
     penalty: Penalty
 
 
 PROFILES: Final[dict[str, AimProfile]] = {
     "default": AimProfile(
         batch_share=0.6,
+        rich_error=0.05,
+        rich_model_share=0.2,
+        no_batch_error=0.01,
         errors_share=0.1,
         min_relative_change=1.0,
         select_share=0.2,
@@ -69,11 +85,15 @@ PROFILES: Final[dict[str, AimProfile]] = {
         max_start_share=0.4,
         workload_error=0.1,
         workload_share=0.5,
+        products_error=1.0,
         penalty="expected",
     ),
     # Algorithms 6 to 8 as printed, with alpha = 0.9 and T = 16 d.
     "published": AimProfile(
         batch_share=0.0,
+        rich_error=0.0,
+        rich_model_share=0.0,
+        no_batch_error=0.0,
         errors_share=0.1,
         min_relative_change=1.0,
         select_share=0.1,
@@ -84,6 +104,7 @@ PROFILES: Final[dict[str, AimProfile]] = {
         max_start_share=0.9 / 16,
         workload_error=0.0,
         workload_share=0.9 / 16,
+        products_error=0.0,
         penalty="noise",
     ),
 }

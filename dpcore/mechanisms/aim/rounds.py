@@ -61,6 +61,8 @@ class Rounds:
     batch_range: (first, one after the last) index of the measurements before the first round that were fixed together.
     error_rounds: What the noisy errors before the first round prove.
     max_rounds: Largest number of rounds that the run may make, fixed before it starts.
+
+    done: Number of rounds so far.
     """
 
     def __init__(
@@ -76,14 +78,14 @@ class Rounds:
         self._max_rounds = max_rounds
         self._error_rounds = tuple(error_rounds)
         self._horizon = max_rounds + _MAX_ERROR_ROUNDS
-        self._done = 0
+        self.done = 0
         self._kept: list[_KeptRound] = []
         self._batch_range = batch_range
 
     @property
     def are_over(self) -> bool:
         """Whether the run has made its largest number of rounds."""
-        return self._done >= self._max_rounds
+        return self.done >= self._max_rounds
 
     def add(
         self,
@@ -103,7 +105,7 @@ class Rounds:
         measurement: The measurement of that candidate.
         before: The fit before the round.
         """
-        self._done += 1
+        self.done += 1
         queries = allowed.queries
         if not (isinstance(queries, Marginals) and isinstance(score, L1Error)) or before.tree.cells > KEPT_CELLS:
             return

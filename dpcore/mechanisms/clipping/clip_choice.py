@@ -15,7 +15,7 @@ from dpcore.uncertainty import half_width
 _SIGNIFICANT_DEVIATIONS = 2.0  # Cells below this many standard deviations count as empty when a clip is chosen.
 _CLIPS_PER_OCTAVE = 4  # Candidate clips are powers of 2^(1/4).
 # Fraction of a small clipping loss that remains after bias correction (0.1 to 0.5 on five datasets).
-_REMAINING_LOSS = 0.3
+REMAINING_LOSS = 0.3
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ def choose_clip(
     loss = (probabilities * (1 - weights)).mean(axis=2) @ cells[1:]
     if completed:
         answer = probabilities.mean(axis=1) @ cells[1:]
-        loss = loss * np.maximum(_REMAINING_LOSS, loss / max(answer, 1.0))
+        loss = loss * np.maximum(REMAINING_LOSS, loss / max(answer, 1.0))
     errors = noise_factor * clips * unit_stddev + loss
     best = int(errors.argmin())
     return ClipChoice(float(clips[best]), float(errors[best]))
@@ -106,8 +106,24 @@ def loss_bound(measured: Measurement, cells: NDArray[np.float64], sums: ClippedS
     alpha, which is divided among all possible choices. For Laplace noise the bound uses simultaneous intervals of all
     cells of all sets.
     """
-    upper_edges = np.array([min(_upper_edge(cell), sums.queries.size) for cell in range(len(cells))])
-    lost = 1.0 - sums.weights[0][upper_edges] / sums.denominator
+    lost = 1.0 - sums.weights[0] / sums.denominator
+    return loss_bound_of(measured, cells, lost, sums.queries.size, confidence)
+
+
+def loss_bound_of(
+    measured: Measurement, cells: NDArray[np.float64], lost_by: NDArray[np.float64], queries: int, confidence: float
+) -> float:
+    """``loss_bound`` for one group of clipped sums.
+
+    measured: The histogram of all sets or groups of queries.
+    cells: Its cells, not cleaned, for this group.
+    lost_by: float64 [queries + 1 or more], the fraction of each count that a unit loses by the number of the group's
+        queries that it satisfies; ascending. The first one is not used.
+    queries: The number of queries of the group.
+    confidence: Probability with which the bound holds.
+    """
+    upper_edges = np.array([min(_upper_edge(cell), queries) for cell in range(len(cells))])
+    lost = lost_by[upper_edges]
     lost[0] = 0.0
     if not lost.any():
         return 0.0

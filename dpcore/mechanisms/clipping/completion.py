@@ -1,4 +1,4 @@
-"""Answers of ``clipped_gaussian`` from its measurements: shrinkage, prediction, and the expected loss by clipping."""
+"""Answers of ``clipped_gaussian`` from its measurements: estimates, their intervals, and guaranteed intervals."""
 
 from __future__ import annotations
 
@@ -6,16 +6,18 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from dpcore.estimation.clipping.column_factors import Predicted, cross_predicted
-from dpcore.estimation.clipping.expected_loss import expected_loss
-from dpcore.estimation.clipping.shrinkage import shrunk
+from dpcore.estimation.clipping.discoveries import q_values
+from dpcore.estimation.clipping.estimates import estimated
+from dpcore.estimation.clipping.loss_curve import Satisfied, satisfied_units
+from dpcore.estimation.clipping.noise_law import NoiseLaw
 from dpcore.measurement import Measurement
-from dpcore.mechanisms.clipping.clip_choice import loss_bound, points_of_cells, significant
+from dpcore.mechanisms.clipping.clip_choice import loss_bound, points_of_cells
 from dpcore.mechanisms.clipping.constants import BOUND_CONFIDENCE, NOISE_CONFIDENCE
 from dpcore.mechanisms.clipping.marginals import OneWay
-from dpcore.mechanisms.clipping.query_sets import ChosenSet, QuerySet, column_frequencies
+from dpcore.mechanisms.clipping.predictions import caps_of, predictions_of
+from dpcore.mechanisms.clipping.query_sets import ChosenSet, QuerySet
 from dpcore.queries import ClippedSums, Conjunctions
-from dpcore.uncertainty import Answers, half_width
+from dpcore.uncertainty import Answers, Estimation, half_width
 
 
 def completed_answers(
@@ -25,67 +27,90 @@ def completed_answers(
     measured: Measurement,
     one_way: OneWay | None,
     units: int | None,
-    loss_deviations: float,
     generator: Generator,
 ) -> Answers:
-    """Values and intervals of all queries, those that were not measured included.
+    """Estimates and intervals of all queries, those that were not measured included.
 
     chosen: The queries that were measured.
     histogram: The noisy histogram from which they were chosen.
     measured: The clipped sums of the chosen queries.
-    one_way: One-way marginals, or None if they were not measured; then all queries were, and no answer is shrunk or
-        completed.
+    one_way: One-way marginals, or None if they were not measured; then all queries were, and all are treated as
+        exchangeable.
     units: The number of units if it is public.
-    loss_deviations: Histogram cells below this many standard deviations do not count towards the expected loss.
     generator: For the folds and starting values of the predictions.
     """
+    members, noise = chosen.members, NoiseLaw.of(measured)
+    outside = _outside(queries, members)
+    highest = np.inf if units is None else float(units)
+    satisfied = _satisfied(chosen, histogram, measured)
+    predictions, caps = [], None
+    if one_way is not None:
+        predictions = predictions_of(queries, members, outside, measured, one_way, generator)
+        caps = caps_of(queries, members, one_way)
+    q = q_values(measured.values, noise)
+    asked, others = estimated(measured.values, noise, predictions, satisfied, caps, highest)
+    guaranteed_lower, guaranteed_upper = _guaranteed(queries, chosen, histogram, measured, one_way, highest)
+
+    upper = np.minimum(others.upper, guaranteed_upper[outside])
+
+    def joined(of_members: NDArray[np.float64] | float, of_others: NDArray[np.float64] | float) -> NDArray[np.float64]:
+        values = np.empty(queries.size)
+        values[members], values[outside] = of_members, of_others
+        return values
+
+    estimation = Estimation(
+        joined(measured.values, np.nan),
+        joined(q, np.nan),
+        guaranteed_lower,
+        guaranteed_upper,
+    )
+    return Answers(
+        joined(asked.values, np.minimum(others.values, upper)),
+        joined(measured.stddev, np.nan),
+        joined(asked.lower, others.lower),
+        joined(asked.upper, upper),
+        measured=True,
+        estimation=estimation,
+    )
+
+
+def _satisfied(chosen: ChosenSet, histogram: Measurement, measured: Measurement) -> Satisfied:
+    """How many of the measured queries units satisfy, and the fraction of each count that they lose."""
+    sums = measured.queries
+    assert isinstance(sums, ClippedSums)
+    numbers = np.minimum(points_of_cells(len(chosen.cells)), sums.queries.size)
+    kept = sums.weights[0][numbers.astype(np.int64)] / sums.denominator
+    total_stddev = measured.stddev * float(np.sqrt(len(measured.values)))
+    total = float(measured.values.sum())
+    return satisfied_units(chosen.cells[1:], histogram.stddev, numbers, kept, total, total_stddev)
+
+
+def _guaranteed(
+    queries: Conjunctions,
+    chosen: ChosenSet,
+    histogram: Measurement,
+    measured: Measurement,
+    one_way: OneWay | None,
+    highest: float,
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Ends of intervals that hold for each query alone, whatever the data contain."""
     sums, members = measured.queries, chosen.members
     assert isinstance(sums, ClippedSums)
     steps = measured.denominator
     width = half_width(measured.noise, measured.scale * steps, NOISE_CONFIDENCE) / steps
     max_loss = loss_bound(histogram, chosen.cells, sums, BOUND_CONFIDENCE)
-    highest = np.inf if units is None else float(units)
-    values = np.zeros(queries.size)
     lower, upper = np.zeros(queries.size), np.full(queries.size, highest)
-    stddev = np.full(queries.size, np.nan)
-    stddev[members] = measured.stddev
     lower[members] = measured.values - width
     upper[members] = np.minimum(measured.values + width + max_loss, highest)
-    values[members] = measured.values
-    if one_way is not None:
-        outside = np.setdiff1d(np.arange(queries.size), members, assume_unique=True)
-        predicted = _predicted(queries, members, outside, measured, one_way, generator)
-        values[members] = shrunk(measured.values, measured.stddev, predicted.values * one_way.units, width)
-        values[outside] = predicted.others * one_way.units
-        cells = significant(chosen.cells, histogram.stddev, loss_deviations)
-        values[members] += _expected_loss(cells, sums, values[members])
-        if outside.size:
-            column_upper = np.zeros(queries.view.columns)
-            column_upper[one_way.columns] = one_way.upper(1 - (1 - BOUND_CONFIDENCE) / queries.order)
-            upper[outside] = np.minimum(column_upper[queries.columns[outside]].min(axis=1), highest)
+    outside = _outside(queries, members)
+    if one_way is not None and outside.size:
+        column_upper = np.zeros(queries.view.columns)
+        column_upper[one_way.columns] = one_way.upper(1 - (1 - BOUND_CONFIDENCE) / queries.order)
+        upper[outside] = np.minimum(column_upper[queries.columns[outside]].min(axis=1), highest)
     # The truth is between 0 and the number of units. An interval that lies outside is moved to the nearer end.
-    lower, upper = np.clip(lower, 0.0, highest), np.maximum(upper, 0.0)
-    return Answers(np.clip(values, lower, upper), stddev, lower, upper, measured=True)
+    return np.clip(lower, 0.0, highest), np.maximum(upper, 0.0)
 
 
-def _expected_loss(cells: NDArray[np.float64], sums: ClippedSums, answers: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The counts that each measured answer is expected to lack, from the cleaned cells of the histogram."""
-    satisfied = np.minimum(points_of_cells(len(cells)), sums.queries.size)
-    lost = 1.0 - sums.weights[0][satisfied.astype(np.int64)] / sums.denominator
-    units = np.broadcast_to(cells[1:, None] / satisfied.shape[1], satisfied.shape)
-    return expected_loss(answers, satisfied.ravel(), units.ravel(), lost.ravel())
-
-
-def _predicted(
-    queries: Conjunctions,
-    members: QuerySet,
-    outside: QuerySet,
-    measured: Measurement,
-    one_way: OneWay,
-    generator: Generator,
-) -> Predicted:
-    """Predicted frequencies of the measured queries and of those outside, from the measured ones."""
-    noisy_frequencies, stddev = measured.values / one_way.units, measured.stddev / one_way.units
-    frequencies = column_frequencies(queries, one_way)
-    fitted, others = queries.columns[members], queries.columns[outside]
-    return cross_predicted(fitted, noisy_frequencies, stddev, frequencies, others, generator)
+def _outside(queries: Conjunctions, members: QuerySet) -> QuerySet:
+    """Indices of the queries that were not measured."""
+    return np.setdiff1d(np.arange(queries.size), members, assume_unique=True)

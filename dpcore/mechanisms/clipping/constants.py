@@ -17,23 +17,25 @@ class ClippedGaussianConstants:
 
     marginals_share: Share of the basket sizes and the clipped one-way marginals.
     histogram_share: Share of the histogram of how many queries each unit satisfies.
-    min_shrunk_queries: Minimum number of queries for which answers are predicted from each other. Fewer queries teach
-        too little, so that the one-way marginals are not measured either.
+    units_share: Share of the number of units, if it is private and a query has negated literals alone.
+    min_predicted_queries: Minimum number of queries for which one-way marginals are measured and answers are predicted
+        from each other. From 100 on, fewer queries are still estimated, as exchangeable.
     set_fractions: Fractions of the queries, the most popular ones, that may be measured without the others.
     max_set_noise: Maximum noise of a histogram cell, as a fraction of the units, at which subsets of the queries are
         counted; above it the histogram covers all queries alone.
     max_to_mean: Assumed ratio of the largest answer to the mean answer in a slice of queries that is not measured. It
         was 3.5 to 8 on four datasets.
-    shrunk_noise_factor: Predicted largest error from noise after shrinkage, in standard deviations. It was 2.5 to 3.5
+    shrunk_noise_factor: Predicted largest error from noise of estimates, in standard deviations. It was 2.5 to 3.5
         on five datasets.
-    noise_factor: The same without shrinkage: the largest of about 100,000 standard normal variables.
-    loss_deviations: Histogram cells below this many standard deviations do not count towards the expected loss, because
-        an empty cell that noise filled would add to every answer.
+    noise_factor: The same of measured values: the largest of about 100,000 standard normal variables.
+    loss_deviations: For queries with negations, histogram cells below this many standard deviations do not count
+        towards the expected loss, because an empty cell that noise filled would add to every answer.
     """
 
     marginals_share: float = 0.04
     histogram_share: float = 0.03
-    min_shrunk_queries: int = 500
+    units_share: float = 0.04
+    min_predicted_queries: int = 500
     set_fractions: tuple[float, ...] = (1.0, 0.3, 0.1, 0.03, 0.01)
     max_set_noise: float = 0.0005
     max_to_mean: float = 4.0

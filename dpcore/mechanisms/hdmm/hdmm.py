@@ -19,7 +19,9 @@ from dpcore.measurement import Measurement
 from dpcore.mechanisms.api import Plan, Progress, Release, Traits, silent
 from dpcore.mechanisms.hdmm.joint_strategy import Loss, MeasuredStrategy, Strategy, best_joint_strategy
 from dpcore.mechanisms.hdmm.parts import MeasuredParts, table_queries
+from dpcore.mechanisms.shared.bounded_work import DEFAULT_MAX_WORK, BoundedWork, check_max_work
 from dpcore.mechanisms.shared.pgm_common import CELLS_IN_MB, COPIES, check_model_size
+from dpcore.mechanisms.shared.predicted_seconds import FROM_NOTHING, FitShape, answer_seconds, limit_notes, run_seconds
 from dpcore.mechanisms.shared.totals import public_total
 from dpcore.queries import Marginals, Products
 from dpcore.uncertainty import of_model
@@ -65,6 +67,8 @@ class Hdmm:
         workload is of marginals. Non-negative answers are usually closer to the truth, but they are biased and have no
         error bars. The released measurements are the same for both.
     max_model_mb: Maximum size of the tables of the junction tree of reconstruction "graphical", in MiB.
+    max_work: Limit of the work of reconstruction "graphical", in units of 2^30 cells that are read; a unit takes about
+        a second. The fit stops there, perhaps further from its optimum.
 
     Guarantee: the budget's, by composition of the kernel's measurements.
 
@@ -87,6 +91,7 @@ class Hdmm:
     loss: Loss = "total"
     answers: Literal["unbiased", "nonnegative"] = "unbiased"
     max_model_mb: float = 1000.0
+    max_work: float = DEFAULT_MAX_WORK
     constants: HdmmConstants = field(default=HdmmConstants(), init=False, repr=False)
 
     retired: ClassVar[Mapping[str, str]] = dict.fromkeys(
@@ -97,8 +102,15 @@ class Hdmm:
         plan = self._select(terms, workload).release_plan(terms)
         if self.reconstruction == "graphical":
             note = f"least squares from the same values has an expected error of {plan.predicted_error:,.3g} per answer"
-            memory = plan.memory_bytes + COPIES * 8 * _junction_tree(workload).cells
-            return replace(plan, memory_bytes=memory, predicted_error=None, notes=(note,))
+            tree, queries = _junction_tree(workload), table_queries(workload)
+            memory = plan.memory_bytes + COPIES * 8 * tree.cells
+            cliques = (queries if isinstance(queries, Marginals) else queries.marginals).cliques
+            shape = FitShape.of_cliques(queries.domain, cliques, tree.cells, len(tree.nodes))
+            fits, answers = shape.reads(FROM_NOTHING), answer_seconds(len(cliques), queries.size, tree.cells)
+            other = shape.setup_seconds + answers
+            seconds = run_seconds(fits, other, self.max_work)
+            notes = (note, *limit_notes(fits, other, self.max_work))
+            return replace(plan, memory_bytes=memory, predicted_error=None, notes=notes, cpu_seconds=seconds)
         if self.answers == "nonnegative":
             return replace(plan, notes=(*plan.notes, "the expected error is that of the unbiased answers"))
         return plan
@@ -110,7 +122,8 @@ class Hdmm:
         if self.reconstruction == "graphical":
             assert isinstance(strategy, MeasuredParts)
             measured = strategy.measure(private, progress)  # MEASURE
-            return self._graphical_release(private.terms, workload, measured)  # ESTIMATE
+            work = BoundedWork(self.max_work, progress)
+            return self._graphical_release(private.terms, workload, measured, work)  # ESTIMATE
         release = strategy.run(private, progress)  # MEASURE, ESTIMATE
         return release if self.answers == "unbiased" else _nonnegative(private.terms, release)  # ESTIMATE
 
@@ -120,6 +133,7 @@ class Hdmm:
         Raises ConfigError for settings, workloads and privacy units that do not fit together.
         """
         check_model_size(self.max_model_mb)
+        check_max_work(self.max_work)
         if self.answers == "nonnegative":
             _check_nonnegative(terms, table_queries(workload))
         parts = MeasuredParts.of(terms, workload)
@@ -134,10 +148,13 @@ class Hdmm:
             return joint if joint.weighted_error(terms) < max_error else parts
         return joint
 
-    def _graphical_release(self, terms: PrivacyTerms, workload: Workload, measured: Sequence[Measurement]) -> Release:
+    def _graphical_release(
+        self, terms: PrivacyTerms, workload: Workload, measured: Sequence[Measurement], work: BoundedWork
+    ) -> Release:
         rows = public_total(terms) or max(1.0, row_total(measured))
         settings = FitSettings(tolerance=self.constants.tolerance, iterations=self.constants.iterations)
-        model = fit_model(table_queries(workload).domain, measured, rows, settings).model
+        meter = work.enter(f"fit of {len(measured):,} measurements")
+        model = fit_model(table_queries(workload).domain, measured, rows, settings, meter=meter).model
         return Release(workload, of_model(model.answer(workload.queries)), model, tuple(measured))
 
     def _check_graphical(self, terms: PrivacyTerms, workload: Workload, parts: MeasuredParts) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import final
+from typing import Final, final
 
 import numpy as np
 
@@ -13,12 +13,15 @@ from dpcore.estimation.least_squares import local_least_squares, mean_absolute_e
 from dpcore.kernel.privacy_terms import PrivacyTerms
 from dpcore.kernel.private_statistics import PrivateStatistics
 from dpcore.measurement import Measurement, noise_stddev
-from dpcore.mechanisms.additive_noise import LARGEST_ANSWERS, measure_parts
+from dpcore.mechanisms.additive_noise import measure_parts
 from dpcore.mechanisms.api import Plan, Progress, Release, Step
 from dpcore.queries import Marginals, Products
 from dpcore.strategies.allocation import weighted_shares
 from dpcore.strategies.kronecker.union_of_products import TermStrategy, union_of_products
 from dpcore.workload import Workload, part_sizes
+
+# Largest number of answers, and of measured values. They take up to 48 bytes each, 6 GiB; ``plan`` states the memory.
+LARGEST_ANSWERS: Final = 1 << 26
 
 
 @final

@@ -13,8 +13,8 @@ from dpcore.estimation.reconstruction.product_residuals import ProductResiduals
 from dpcore.kernel.privacy_terms import PrivacyTerms
 from dpcore.kernel.private_statistics import PrivateStatistics
 from dpcore.measurement import Measurement, Noise, noise_stddev
-from dpcore.mechanisms.additive_noise import LARGEST_ANSWERS
 from dpcore.mechanisms.api import Plan, Progress, Release, Step
+from dpcore.mechanisms.hdmm.parts import LARGEST_ANSWERS
 from dpcore.queries import Products
 from dpcore.strategies.residual_planning.product_residuals import ProductResidualPlan, product_residuals
 from dpcore.workload import Workload, relative
@@ -59,7 +59,7 @@ class MeasuredProductResiduals:
         queries = self.strategy.queries
         stddev = self._stddev(terms) / queries.denominator
         step = Step(f"measure {len(queries.terms):,} residuals of marginals", 1.0, 1, stddev, weighted_sums=True)
-        memory = 32 * self._queries.size + 32 * queries.size
+        memory = 48 * self._queries.size + 48 * queries.size
         notes: tuple[str, ...] = ()
         if not terms.unit.replaced:  # The bound is proven for adding or removing a row only.
             excess = math.sqrt(1 + max(self.strategy.gap, 0.0)) - 1

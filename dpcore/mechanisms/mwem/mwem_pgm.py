@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import ClassVar, Literal, final
+from typing import ClassVar, Final, Literal, final
 
 import numpy as np
 from numpy.random import Generator
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from dpcore.errors import ConfigError, DomainTooLargeError
 from dpcore.estimation.graphical.fitting.expected_error import expected_errors
 from dpcore.estimation.graphical.fitting.fit import FitSettings, GraphicalFit, fit_model
+from dpcore.estimation.graphical.fitting.work import SECONDS_PER_UNIT, UNIT, WorkMeter
 from dpcore.estimation.graphical.structure.triangulation import Triangulation
 from dpcore.kernel.privacy_terms import PrivacyTerms
 from dpcore.kernel.private_statistics import PrivateStatistics
@@ -22,6 +23,7 @@ from dpcore.measurement import Measurement, mean_absolute_noise, noise_stddev
 from dpcore.mechanisms.api import Plan, Progress, Release, Traits, check_profile, silent
 from dpcore.mechanisms.mwem.profile import MWEM_PGM, MwemPgmProfile
 from dpcore.mechanisms.mwem.shares import Shares
+from dpcore.mechanisms.shared.bounded_work import DEFAULT_MAX_WORK, BoundedWork, check_max_work
 from dpcore.mechanisms.shared.pgm_common import (
     CELLS_IN_MB,
     COPIES,
@@ -34,10 +36,23 @@ from dpcore.mechanisms.shared.pgm_common import (
     table_marginals,
     uniform_note,
 )
+from dpcore.mechanisms.shared.predicted_seconds import (
+    FROM_NOTHING,
+    IN_A_ROUND,
+    FitShape,
+    answer_seconds,
+    limit_notes,
+    reads_of,
+    run_seconds,
+    scoring_reads,
+)
 from dpcore.mechanisms.shared.totals import row_total
 from dpcore.queries import Marginals
 from dpcore.uncertainty import of_model
 from dpcore.workload import Workload, relative
+
+_ROUNDS: Final = 0.5  # Part of the work that all fits but the last may take.
+_FIT: Final = 0.25  # Part of what then remains of it that one of these fits may take.
 
 
 @final
@@ -52,6 +67,8 @@ class MwemPgm:
         a candidate. Algorithm 5 has no limit; the default is that of AIM.
     profile: "default", or "published" for Algorithm 5 as printed: a uniform start, scores that subtract the number of
         cells, and fits near the least squared error.
+    max_work: Limit of the work of a run, in units of 2^30 cells that are read; a unit takes about a second. Fits stop
+        there, perhaps further from their optimum, and the last fit gets at least half of it.
 
     Guarantee: the budget's, by adaptive composition of the kernel's selections and measurements.
 
@@ -72,6 +89,7 @@ class MwemPgm:
     rounds: int | None = None
     max_model_mb: float = 80.0
     profile: Literal["default", "published"] = "default"
+    max_work: float = DEFAULT_MAX_WORK
 
     retired: ClassVar[Mapping[str, str]] = dict.fromkeys(
         ("start", "start_share", "total_share", "select_share", "size_penalty", "strength"),
@@ -87,7 +105,10 @@ class MwemPgm:
         steps = shares.steps(terms, queries.domain, self._profile.start, start_queries, candidate)
         memory = 40 * queries.size + int(COPIES * 8 * self._max_cells)
         events = shares.events(terms, len(start_queries))
-        return Plan(steps, shares.rounds, memory, None, uniform_note(queries), events)
+        fits, other = self._predicted(queries, shares.rounds)
+        notes = (*uniform_note(queries), *limit_notes(fits, other, self.max_work))
+        seconds = run_seconds(fits, other, self.max_work)
+        return Plan(steps, shares.rounds, memory, None, notes, events, seconds)
 
     def run(
         self, private: PrivateStatistics, workload: Workload, *, generator: Generator, progress: Progress = silent
@@ -100,8 +121,11 @@ class MwemPgm:
         total, total_measured = row_total(private, queries.domain, shares.total or Fraction(1))
         measured = [private.measure(part, shares.start / len(start_queries)) for part in start_queries]
         structure = _start_structure(queries, start_queries)
-        fit = self._fit(queries, measured, total, None) if measured else None
+        work = BoundedWork(self.max_work, progress)
+        meter, rounds_meter = work.enter("one-way marginals"), work.meter.part(_ROUNDS)
+        fit = self._fit(queries, measured, total, rounds_meter.part(_FIT), None) if measured else None
         for done in range(shares.rounds):
+            work.enter("rounds", f"{done:,} of {shares.rounds:,} done")
             indices = _candidates(queries, structure, self._max_cells)
             candidates = queries.only([queries.cliques[index] for index in indices])
             estimate = _estimate(candidates, fit, total)
@@ -110,10 +134,22 @@ class MwemPgm:
             clique = candidates.cliques[private.select(candidates, score, shares.select)]  # SELECT
             measured.append(private.measure(queries.only([clique]), shares.measure))  # MEASURE
             structure = structure.with_clique(clique)
-            fit = self._fit(queries, measured, total, fit, last=done + 1 == shares.rounds)  # ESTIMATE
+            last = done + 1 == shares.rounds
+            fit = self._fit(queries, measured, total, meter if last else rounds_meter.part(_FIT), fit, last)  # ESTIMATE
             progress(done + 1, shares.rounds)
         assert fit is not None
         return Release(workload, of_model(fit.model.answer(workload.queries)), fit.model, (*total_measured, *measured))
+
+    def _predicted(self, queries: Marginals, rounds: int) -> tuple[float, float]:
+        """The work of all fits in reads, and the CPU seconds of everything else."""
+        names, mean_cells = len(modelled(queries)), queries.size / len(queries.cliques)
+        # Each round adds a marginal to the tree, and late rounds add the cells of several.
+        cells = min(self._max_cells, mean_cells * rounds**1.5)
+        shape = FitShape(cells / 2, names, rounds, 2 * rounds + names, rounds * mean_cells)
+        fits = rounds * shape.reads(IN_A_ROUND) + shape.reads(FROM_NOTHING)
+        scored = scoring_reads(len(queries.cliques), queries.size, reads_of(cells / 2, names, rounds))
+        other = rounds * (scored * SECONDS_PER_UNIT / UNIT + shape.setup_seconds)
+        return fits, other + answer_seconds(len(queries.cliques), queries.size, cells)
 
     @property
     def _max_cells(self) -> float:
@@ -144,13 +180,14 @@ class MwemPgm:
         queries: Marginals,
         measured: Sequence[Measurement],
         total: float,
+        meter: WorkMeter,
         warm: GraphicalFit | None,
         last: bool = False,
     ) -> GraphicalFit:
         """A model fitted to all measurements so far, starting from the last fit. The last one is closer."""
         tolerance, iterations, work = (1e-3, 1000, LAST_WORK) if last else (1e-2, 300, ROUND_WORK)
         settings = FitSettings(self._profile.prior_scale, tolerance, iterations, work)
-        return fit_model(queries.domain, measured, total, settings, warm)
+        return fit_model(queries.domain, measured, total, settings, warm, meter=meter)
 
     def _shares(self, terms: PrivacyTerms, queries: Marginals) -> Shares:
         rounds = len(modelled(queries)) if self.rounds is None else self.rounds
@@ -165,6 +202,7 @@ class MwemPgm:
         if self.rounds is not None and self.rounds < 1:
             raise ConfigError(f"mechanism.rounds is {self.rounds}; want rounds >= 1")
         check_model_size(self.max_model_mb)
+        check_max_work(self.max_work)
 
 
 def _start_structure(queries: Marginals, start_queries: Sequence[Marginals]) -> Triangulation:

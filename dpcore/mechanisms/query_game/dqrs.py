@@ -22,6 +22,7 @@ from dpcore.mechanisms.query_game.dual_loop import (
     Free,
     InitialMeasurements,
     OracleName,
+    basket_rows_note,
     check_data_player,
     check_positive,
     checked_queries,
@@ -119,6 +120,7 @@ class Dqrs:
             f"answers are multiples of about 1/{math.ceil((1 - self._constants.burn_in) * rounds):,} of the units; on "
             "workloads whose answers are mostly smaller, compare with all-zeros",
         ]
+        notes += basket_rows_note(view)
         if terms.unit.units is None:
             notes.append(f"the number of units is private; shown is {total:,}, and rounds follow from a noisy value")
         memory = loop_memory(queries, samples, rounds, view.columns)

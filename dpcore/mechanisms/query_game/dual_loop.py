@@ -157,6 +157,16 @@ def private_units_note(terms: PrivacyTerms, parameters: Sequence[str]) -> tuple[
     return (f"the number of units is private, so rounds follow from its noisy value; shown is {shown:,}. {options}",)
 
 
+def basket_rows_note(view: BinaryView) -> tuple[str, ...]:
+    """The note of a plan where the records of the game are baskets, else nothing."""
+    if view.groups:
+        return ()
+    return (
+        "the rows are the records that the game fitted to its queries, not synthetic baskets: their sizes and item "
+        "counts may be far from those of the data; for synthetic baskets choose basket_mixture",
+    )
+
+
 @final
 class DataPlayer:
     """Answers drawn queries by records, and counts which queries the records satisfy. All of it is public.

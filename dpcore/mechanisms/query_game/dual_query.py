@@ -28,6 +28,7 @@ from dpcore.mechanisms.query_game.dual_loop import (
     InitialEstimates,
     InitialMeasurements,
     OracleName,
+    basket_rows_note,
     check_data_player,
     check_positive,
     checked_queries,
@@ -125,8 +126,12 @@ class DualQuery:
         shown = by_units[min(SHOWN_IN_PLAN, len(by_units) - 1)]
         initial_steps, initial_events = self._initial.plan(terms, view)
         sample = Step("sample queries", float(self._initial.remaining_share(terms)), shown.rounds)
-        notes = self._notes(queries, shown) + private_units_note(
-            terms, [f"{parameters.rounds:,} rounds of {parameters.samples:,} samples" for parameters in by_units]
+        notes = (
+            self._notes(queries, shown)
+            + basket_rows_note(view_of(queries))
+            + private_units_note(
+                terms, [f"{parameters.rounds:,} rounds of {parameters.samples:,} samples" for parameters in by_units]
+            )
         )
         events = (*initial_events, *self._draws(terms, shown)) if terms.unit.units is not None else ()
         memory = loop_memory(queries, shown.samples, shown.rounds, view.columns)

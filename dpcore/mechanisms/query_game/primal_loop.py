@@ -24,6 +24,7 @@ from dpcore.mechanisms.query_game.dual_loop import (
     TYPICAL_UNITS,
     InitialEstimates,
     InitialMeasurements,
+    basket_rows_note,
     check_positive,
     checked_queries,
     prior_log_weights,
@@ -86,6 +87,7 @@ class PrimalLoop:
         select = Step("select queries", float(self._initial.remaining_share(terms)), shown.rounds - 1)
         notes = (
             f"{shown.rounds:,} rounds of {shown.records:,} records, {shown.rounds * shown.records:,} oracle calls",
+            *basket_rows_note(view_of(queries)),
             *private_units_note(terms, [f"{each.rounds:,} rounds of {each.records:,} records" for each in by_units]),
         )
         initial_steps, initial_events = self._initial.plan(terms, view_of(queries))

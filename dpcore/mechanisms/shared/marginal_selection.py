@@ -24,7 +24,13 @@ from dpcore.measurement import Measurement, Noise, NoisyErrors
 from dpcore.mechanisms.shared.pgm_common import CELLS_IN_MB, clique_weights, modelled
 from dpcore.queries import Marginals
 from dpcore.strategies.allocation import split_by_size
-from dpcore.strategies.clique_selection import NoisyDependence, ShareToNoise, choose_cliques
+from dpcore.strategies.clique_selection import (
+    NoisyDependence,
+    SelectedClique,
+    ShareToNoise,
+    choose_cliques,
+    expected_error,
+)
 from dpcore.workload import Workload
 
 _MAX_CELLS: Final = 1 << 26  # Cells of all candidates together: each vector over them then takes 512 MiB.
@@ -118,6 +124,7 @@ def select_marginals(
     errors: Sequence[NoisyErrors],
     budget: Fraction,
     max_model_mb: float,
+    nodes: Sequence[Clique] = (),
 ) -> list[tuple[Marginals, Fraction]]:
     """Selects the marginals to measure together, each with its share of the whole budget.
 
@@ -126,32 +133,114 @@ def select_marginals(
     errors: Noisy errors of that model.
     budget: Share of the whole budget that the selected marginals get together.
     max_model_mb: Maximum size of the junction tree of the selected cliques, in MiB.
+    nodes: Nodes of a public model, which the junction tree holds, if ``fit`` starts from it. Its errors are
+        then expected to be small and many (``_mean_square_errors``); those of independent attributes, few and large.
 
     Returns the one-way marginals if no clique is expected to lower the error.
     """
-    cliques = [*design.one_way, *(clique for noisy in errors for clique in noisy.queries.cliques)]
-    precisions = _precisions(cliques, measured)
-    one_way_count = len(design.one_way)
-    one_way_errors = [
-        expected_l1_error(fit, clique, precision**-0.5)
-        for clique, precision in zip(cliques[:one_way_count], precisions[:one_way_count].tolist(), strict=True)
-    ]
-    dependence = NoisyDependence(
-        cliques,
-        np.concatenate([one_way_errors, *(noisy.values for noisy in errors)]),
-        np.concatenate([np.zeros(one_way_count), *(np.full(len(noisy.values), noisy.stddev) for noisy in errors)]),
-        design.queries.cliques,
-        clique_weights(design.workload, design.queries),
-    )
-    power = 1.0 if terms.noise is Noise.LAPLACE else 0.5
-    unit = terms.measure_scale(design.marginal(cliques[0]), budget)
-    share_to_noise = ShareToNoise(unit, power, design.sizes(cliques), precisions, _remaining_errors(fit, cliques))
-    structure = Triangulation.of(fit.tree.domain, [])
-    selected = choose_cliques(dependence, share_to_noise, structure, max_model_mb * CELLS_IN_MB)
-    shares = [(cliques[clique.candidate_index], budget * clique.share) for clique in selected] or design.one_way_shares(
-        budget
-    )
-    return [(design.marginal(clique), share) for clique, share in shares]
+    facts = _Facts.of(terms, design, measured, fit, errors, budget)
+    selected = facts.chosen(nodes, max_model_mb)
+    shares = [(facts.cliques[clique.candidate_index], budget * clique.share) for clique in selected]
+    return [(design.marginal(clique), share) for clique, share in shares or design.one_way_shares(budget)]
+
+
+def selection_error(
+    terms: PrivacyTerms,
+    design: Design,
+    measured: Sequence[Measurement],
+    fit: GraphicalFit,
+    errors: Sequence[NoisyErrors],
+    budget: Fraction,
+    max_model_mb: float,
+    nodes: Sequence[Clique] = (),
+) -> float:
+    """The error that is expected of the workload after ``select_marginals``: the weighted sum, in counts.
+
+    Whatever chose the marginals, the expected error follows from ``_mean_square_errors``. The arguments are those of
+    ``select_marginals``.
+    """
+    facts = _Facts.of(terms, design, measured, fit, errors, budget)
+    return expected_error(facts.likely, facts.share_to_noise, facts.chosen(nodes, max_model_mb))
+
+
+@final
+@dataclass(frozen=True)
+class _Facts:
+    """What a selection follows from. The arguments of ``of`` are those of ``select_marginals``.
+
+    cliques: The one-way marginals and the candidates with noisy errors.
+    one_way_errors: Expected errors of the one-way marginals, in counts.
+    share_to_noise: The noise of each clique at each share of the budget.
+    """
+
+    design: Design
+    fit: GraphicalFit
+    errors: Sequence[NoisyErrors]
+    cliques: Sequence[Clique]
+    one_way_errors: Sequence[float]
+    share_to_noise: ShareToNoise
+
+    @classmethod
+    def of(
+        cls,
+        terms: PrivacyTerms,
+        design: Design,
+        measured: Sequence[Measurement],
+        fit: GraphicalFit,
+        errors: Sequence[NoisyErrors],
+        budget: Fraction,
+    ) -> _Facts:
+        cliques = [*design.one_way, *(clique for noisy in errors for clique in noisy.queries.cliques)]
+        precisions = _precisions(cliques, measured)
+        one_way_errors = [
+            expected_l1_error(fit, clique, precision**-0.5)
+            for clique, precision in zip(design.one_way, precisions[: len(design.one_way)].tolist(), strict=True)
+        ]
+        power = 1.0 if terms.noise is Noise.LAPLACE else 0.5
+        unit = terms.measure_scale(design.marginal(cliques[0]), budget)
+        remaining_errors = _remaining_errors(fit, cliques)
+        share_to_noise = ShareToNoise(unit, power, design.sizes(cliques), precisions, remaining_errors)
+        return cls(design, fit, errors, cliques, one_way_errors, share_to_noise)
+
+    @cached_property
+    def likely(self) -> NoisyDependence:
+        """Errors that are small and many."""
+        return self._dependence([(_mean_square_errors(noisy), 0.0) for noisy in self.errors])
+
+    @cached_property
+    def certain(self) -> NoisyDependence:
+        """Errors that are few and large, as they were measured."""
+        return self._dependence([(noisy.values, noisy.stddev) for noisy in self.errors])
+
+    def chosen(self, nodes: Sequence[Clique], max_model_mb: float) -> tuple[SelectedClique, ...]:
+        structure = Triangulation.of(self.fit.tree.domain, nodes)
+        dependence = self.likely if nodes else self.certain
+        return choose_cliques(dependence, self.share_to_noise, structure, max_model_mb * CELLS_IN_MB)
+
+    def _dependence(self, deviations: Sequence[tuple[NDArray[np.float64], float]]) -> NoisyDependence:
+        """The candidates with their errors: those of one-way marginals, then given ones, each with the noise in it."""
+        exact = np.zeros(len(self.one_way_errors))
+        return NoisyDependence(
+            self.cliques,
+            np.concatenate([self.one_way_errors, *(values for values, _ in deviations)]),
+            np.concatenate([exact, *(np.full(len(values), stddev) for values, stddev in deviations)]),
+            self.design.queries.cliques,
+            clique_weights(self.design.workload, self.design.queries),
+        )
+
+
+def _mean_square_errors(noisy: NoisyErrors) -> NDArray[np.float64]:
+    """Root mean squares of the errors given their noisy values, float64 [cliques].
+
+    The errors of a model that is nearly right are small, and many: noise hides each of them, but not their mean square
+    t^2. With the prior N(0, t^2) and noise of variance s^2, the posterior mean of the square of an error with the noisy
+    value y is k^2 y^2 + k s^2 for k = t^2 / (t^2 + s^2).
+    """
+    square = max(0.0, float((noisy.values**2).mean()) - noisy.stddev**2)
+    if square == 0.0:
+        return np.zeros(len(noisy.values))
+    kept = square / (square + noisy.stddev**2)
+    return np.sqrt(kept**2 * noisy.values**2 + kept * noisy.stddev**2)
 
 
 def _precisions(cliques: Sequence[Clique], measured: Sequence[Measurement]) -> NDArray[np.float64]:

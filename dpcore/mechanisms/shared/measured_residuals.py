@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Final, Literal, final
 
@@ -67,6 +67,15 @@ class MeasuredResiduals:
             return cls(workload, plan, joint_queries(plan), error)
         except ValueError:
             return None
+
+    def favouring_small(self, factor: float) -> Products:
+        """The residuals to measure if each attribute after the first multiplies a residual's share by ``factor``.
+
+        It suits estimates that shrink residuals of many attributes more than those of few. At 1 they are ``queries``.
+        """
+        orders = np.array([max(0, len(clique) - 1) for clique in self.plan.residuals])
+        shares = self.plan.shares * factor**orders
+        return joint_queries(replace(self.plan, shares=shares / shares.sum()))
 
     def weighted_error(self, terms: PrivacyTerms) -> float:
         """Expected sum over the answers of (weight * error)^2, or for "largest" the maximum of weight^2 * variance.

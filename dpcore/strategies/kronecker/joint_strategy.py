@@ -9,7 +9,6 @@ from typing import Final, final
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import minimize
 
 from dpcore.domain import Domain
 from dpcore.queries import Product, Products, rounded_rows
@@ -167,6 +166,8 @@ def _weyl(axis: _Axis, start: int) -> Real:
 
 def _local_minimum(axes: Sequence[_Axis], weights: Real, start: list[Real]) -> tuple[list[Real], float]:
     """Theta of each attribute at a local minimum of the error, and the logarithm of that error."""
+    from scipy.optimize import minimize  # Only where it is called: most plans need none.
+
     shapes = [theta.shape for theta in start]
     flat = np.concatenate([np.abs(theta).ravel() for theta in start])
     optimum = minimize(

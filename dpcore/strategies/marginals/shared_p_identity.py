@@ -9,7 +9,6 @@ from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import minimize
 
 from dpcore.domain import Clique, Domain
 from dpcore.measurement import Noise
@@ -149,6 +148,8 @@ def shared_p_identity(start: Matrix, workload: Matrix, partial_error: ErrorInAtt
 
     Source: McKenna (2022), Definition 15, by L-BFGS-B on the logarithm of another error: this project's.
     """
+    from scipy.optimize import minimize  # Only where it is called: most plans need none.
+
     p, n = start.shape
     optimum = minimize(
         _log_error, start.ravel(), args=(p, workload, partial_error), jac=True, method="L-BFGS-B",

@@ -6,7 +6,6 @@ from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import minimize
 
 _MAX_VALUES_ALL_STARTS = 300  # Up to this many values every start is tried; each takes a second or less.
 _VALUES_PER_ROW = 16  # p = n / 16, as in section 3.8 of the thesis.
@@ -44,6 +43,8 @@ def p_identity(workload: NDArray[np.float64], start: NDArray[np.float64]) -> tup
 
     Source: thesis of McKenna (2022), Definitions 14 and 15, by L-BFGS-B on the logarithm of the error.
     """
+    from scipy.optimize import minimize  # Only where it is called: most plans need none.
+
     p, n = start.shape
     optimum = minimize(
         _log_error, start.ravel(), args=(p, workload), jac=True, method="L-BFGS-B", bounds=[(0, _MAX_THETA)] * (p * n),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
@@ -16,6 +17,8 @@ from dpcore.queries import Product, Products
 from dpcore.queries.residual_frames import ResidualFrame
 from dpcore.strategies.residual_planning.attribute_residuals import AttributeResidual, Split
 from dpcore.strategies.residual_planning.clique_parts import CliqueParts
+from dpcore.strategies.residual_planning.closed_form_bound import closed_form_bound
+from dpcore.strategies.residual_planning.lower_bound import core_bound
 
 Vector = NDArray[np.float64]
 _BITS: Final = range(14, 2, -1)  # Bits of the matrices' entries to try, finest grid first.
@@ -113,7 +116,8 @@ def _planned(
     queried = domain.project(name for name in domain.names if name in by_name)
     attributes = [by_name[name] for name in queried.names]
     residual = np.array([not attribute.flat for attribute in attributes], dtype=bool)
-    parts = CliqueParts([queried.axes(clique) for clique in cliques], weights, residual)
+    axes = [queried.axes(clique) for clique in cliques]
+    parts = CliqueParts(axes, weights, residual)
     splits, ideal = _best_splits(parts, attributes)
     measured = _rounded_plan(parts, attributes, splits, ideal)
     terms = tuple(
@@ -124,7 +128,7 @@ def _planned(
         )
         for part, weight in zip(parts.parts, measured.weights, strict=True)
     )
-    bound = _lower_bound(parts, attributes, splits)
+    bound = max(closed_form_bound(parts, attributes, splits), _core_bound(axes, weights, attributes, splits))
     stack = Products(domain, terms, math.isqrt(measured.squared_sensitivity))
     return ProductResidualPlan(stack, measured.variance, measured.squared_sensitivity, ideal, bound)
 
@@ -167,30 +171,20 @@ def _best_splits(parts: CliqueParts, attributes: list[AttributeResidual]) -> tup
     return best, best_loss**2
 
 
-def _lower_bound(parts: CliqueParts, attributes: list[AttributeResidual], splits: list[Split | None]) -> float:
-    """A lower bound on the error of every strategy.
-
-    Let W be the stacked queries over all cells, D a diagonal matrix of trace 1, and Z = Q D^(1/2) for a contraction Q.
-    Every X whose diagonal entries are at most 1 then has tr(W X^-1 W') >= <W, Z>^2 / tr(Z X Z') >= <W, Z>^2. Here D is
-    the product over attributes of diag(v_i). On clique b, Q is the product of the attributes' Q_i, weighted on each
-    part a of b such that the squared weights add up to 1 over b. The bound is then the closed form of the error, with
-    (sigma_i^2, tau_i^2) in place of (s0_i, t_i).
-    """
-    means = np.array([attribute.mean for attribute in attributes])
-    rests = np.array([attribute.rest for attribute in attributes])
-    multipliers = {index: split.multipliers for index, split in enumerate(splits) if split is not None}
-    kappas, best_bound = dict.fromkeys(multipliers, 1.0), 0.0
-    for _ in range(_ROUNDS if multipliers else 1):
-        for index, v in multipliers.items():
-            means[index], rests[index] = attributes[index].lower_bound_terms(v, kappas[index])
-        loss = parts.loss(means, rests)
-        if loss.value <= best_bound * (1 + _MIN_GAIN):
-            break
-        best_bound = loss.value
-        for index in multipliers:
-            slope = loss.by_mean[index] * math.sqrt(means[index])
-            kappas[index] = slope / (loss.by_rest[index] * math.sqrt(rests[index]))
-    return best_bound**2
+def _core_bound(
+    cliques: Sequence[tuple[int, ...]],
+    weights: Sequence[float],
+    attributes: list[AttributeResidual],
+    splits: list[Split | None],
+) -> float:
+    """A lower bound on the error of every strategy (``core_bound``), from the multipliers of the splits."""
+    tuned = {index: split for index, split in enumerate(splits) if split is not None}
+    means = {index: attribute.mean for index, attribute in enumerate(attributes) if index not in tuned}
+    residual = np.array([not attribute.flat for attribute in attributes], dtype=bool)
+    grams = {index: attributes[index].gram for index in tuned}
+    rests = {index: math.sqrt(attributes[index].rest) for index in means if residual[index]}
+    multipliers = {index: split.multipliers for index, split in tuned.items()}
+    return core_bound(cliques, weights, means, grams, rests, multipliers)
 
 
 @dataclass(frozen=True, eq=False)

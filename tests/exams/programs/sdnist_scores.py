@@ -19,6 +19,7 @@ correlation.compute()
 with tempfile.TemporaryDirectory() as folder:
     propensity = PropensityMSE(target, synthetic, Path(folder)).compute_score()
 _, matched, _, unique = unique_exact_matches(target, synthetic)
+_, matched_others, _, _ = unique_exact_matches(asked.held_out, synthetic)
 # A constant column has no correlation: it counts as 0.
 difference = correlation.pp_corr_diff.fillna(0).abs().to_numpy()
 answer({
@@ -26,5 +27,6 @@ answer({
     "propensity": propensity,
     "correlation difference": difference.mean(),
     "unique matches, %": matched,
+    "unique matches among others, %": matched_others,
     "unique people, %": unique,
 })  # fmt: skip

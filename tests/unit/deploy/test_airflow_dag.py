@@ -225,6 +225,22 @@ def test_a_killed_task_ends_the_program_and_what_it_has_started(
     task.on_kill()
 
 
+def test_a_task_that_is_killed_while_its_program_starts_ends_it(
+    operators: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task = operators(config=str(tmp_path / "a.yaml"), command=program(tmp_path, "sleep 600"), seconds_to_stop=0.5)
+    start = task._start
+
+    def killed_meanwhile(arguments: list[str]) -> Any:
+        started = start(arguments)
+        task.on_kill()
+        return started
+
+    monkeypatch.setattr(task, "_start", killed_meanwhile)
+    with pytest.raises(AirflowException, match="exit code 143; it may be retried"):
+        task.execute({})
+
+
 def wait_until_gone(number: int) -> None:
     """Waits for a process to end; a zombie has ended."""
     with contextlib.suppress(psutil.NoSuchProcess):

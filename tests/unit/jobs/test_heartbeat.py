@@ -10,6 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from dpcore.errors import ConfigError
+from dpcore.mechanisms.api import tell_stage
 from jobs import heartbeat, log
 from jobs.heartbeat import Beat, activity, beat, current_stage
 from jobs.log import LogFormat
@@ -75,6 +76,28 @@ def test_it_is_written_while_a_step_goes_on(
         report(1, 4)
         assert "working on answer / aim: 25 % after" in lines_of(capsys, "working on answer / aim: 25 %")[0]
     assert not [thread for thread in threading.enumerate() if thread.name == "heartbeat" and _outlives(thread)]
+
+
+def test_stages_are_logged_once_each_and_heartbeats_say_how_far_they_are(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(heartbeat.SETTING, "0")
+    log.configure(LogFormat.JSON)
+    with stage("answer"), bar("aim") as report:
+        tell_stage(report, "rounds: 1 of at most 16 done")
+        tell_stage(report, "rounds: 2 of at most 16 done")
+        assert current_stage() == "answer / aim / rounds: 2 of at most 16 done"
+        report(1, 4)
+        now = beat()
+        assert now is not None
+        assert (now.stage, now.label) == ("answer / aim / rounds: 2 of at most 16 done", "aim")
+        tell_stage(report, "last fit: 10 % used")
+    events = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
+    reached = [event for event in events if event["event"] == "reached"]
+    assert [(event["of"], event["stage"], event.get("after")) for event in reached] == [
+        ("aim", "rounds", None),
+        ("aim", "last fit", "rounds: 2 of at most 16 done"),
+    ]
 
 
 def _outlives(thread: threading.Thread) -> bool:

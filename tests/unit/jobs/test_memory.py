@@ -6,7 +6,10 @@ import platform
 import subprocess
 import sys
 
+import pyarrow as pa
 import pytest
+
+from jobs.memory import arrow_gives_back
 
 _PROGRAM = """
 import sys
@@ -37,3 +40,10 @@ def test_freed_arrays_go_back_where_that_is_asked_for() -> None:
     }
     assert freed["asked"] >= 90
     assert freed["not"] < freed["asked"] - 30
+
+
+def test_arrow_uses_the_allocator_of_the_process_for_a_while() -> None:
+    before = pa.default_memory_pool().backend_name
+    with arrow_gives_back():
+        assert pa.default_memory_pool().backend_name == "system"
+    assert pa.default_memory_pool().backend_name == before != "system"

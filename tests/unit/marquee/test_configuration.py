@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 import yaml
@@ -102,7 +103,7 @@ def test_the_recommended_mechanism_is_in_the_id(workload: Any, delta: float) -> 
 
 def test_the_recommended_mechanism_has_no_settings() -> None:
     options: Any = {"schema": SCHEMA, "mechanism": {"name": "recommended", "rounds": 3}}
-    with pytest.raises(ConfigError, match="mechanism: recommended has no settings; want no rounds"):
+    with pytest.raises(ConfigError, match="mechanism: recommended has no settings but max_work; want no rounds"):
         request_of("data", "person", WORKLOAD, 1.0, 1e-6, options)
 
 
@@ -132,6 +133,31 @@ def test_a_wrong_argument_is_refused_in_the_words_of_the_config() -> None:
         request_of("data", "person", WORKLOAD, 1.0, 1e-6, {})
     with pytest.raises(ConfigError, match="unknown mechanism 'gausian'; did you mean 'gaussian'?"):
         request_of("data", "person", WORKLOAD, 1.0, 1e-6, {"schema": SCHEMA, "mechanism": "gausian"})
+
+
+def test_paths_inside_sections_are_text() -> None:
+    options: Any = {"schema": SCHEMA, "mechanism": {"name": "clique_tree", "public": Path("before.csv")}}
+    with pytest.raises(ConfigError, match=r"^mechanism\.public is .*before\.csv, which does not exist"):
+        request_of("data", "person", WORKLOAD, 1.0, 1e-6, options)
+    listed: Any = {"schema": SCHEMA, "mechanism": "gaussian"}
+    with pytest.raises(ConfigError, match=r"queries\.csv"):
+        request_of("data", "person", {"conjunctions": {"file": Path("queries.csv")}}, 1.0, 1e-6, listed)
+
+
+@pytest.mark.parametrize(
+    ("argument", "value", "problem"),
+    [
+        ("mechanism", {"name": "clique_tree", "public": pa.table({"a": [1]})},
+         "mechanism.public is of type Table; want text"),
+        ("mechanism", {"name": "mwem", "rounds": np.int64(3)}, "mechanism.rounds is of type int64; want "),
+        ("where", {"sex": [{"female"}]}, r"dataset.where.sex.0 is of type set; want "),
+        ("mechanism", {"name": "mwem", ("a", "b"): 3}, r"mechanism has the key \('a', 'b'\); want keys that are text"),
+    ],
+)  # fmt: skip
+def test_a_value_of_another_type_is_named_with_its_key(argument: str, value: Any, problem: str) -> None:
+    options: Any = {"schema": SCHEMA, argument: value}
+    with pytest.raises(ConfigError, match=f"^{problem}"):
+        request_of("data", "person", WORKLOAD, 1.0, 1e-6, options)
 
 
 @pytest.mark.parametrize("ledger", [Ledger(), Ledger("marquee.db"), "sqlite:///marquee.db", "marquee.db"])

@@ -37,7 +37,7 @@ def test_a_basket_holds_at_most_every_item(bound: int | None, wanted: int) -> No
     [
         (lambda: TableLayout("u", SCHEMA, max_rows_per_unit=0), "max_rows_per_unit is 0; want >= 1"),
         (lambda: BasketLayout("u", "i", 0), "items is 0; want 1"),
-        (lambda: BasketLayout("u", "i", 2**31), "items is 2147483648; want 1"),
+        (lambda: BasketLayout("u", "i", 2**31), "items is 2,147,483,648; want 1"),
         (lambda: BasketLayout("u", "i", 5, max_items_per_unit=0), "max_items_per_unit is 0; want >= 1"),
         (lambda: BasketLayout("u", "u", 5), "unit and item are both column 'u'"),
     ],

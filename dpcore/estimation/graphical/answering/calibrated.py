@@ -32,6 +32,7 @@ from dpcore.estimation.graphical.answering.restriction import (
     split_results,
 )
 from dpcore.estimation.graphical.answering.tree_routing import Group, TreeRoutes
+from dpcore.estimation.graphical.answering.within_nodes import fill_within_nodes
 from dpcore.estimation.graphical.inference.node_tables import Conditionals
 from dpcore.estimation.graphical.structure.junction_tree import JunctionTree
 
@@ -90,7 +91,7 @@ class Calibrated:
         self._max_cells, self._max_slice_cells = max_cells, max([max_cells, *tree.sizes])
         attributes = len(self._sizes)
         self._batch = 2 * attributes
-        # The labels of the rows of factors and of the batch are never summed over.
+        # Labels of rows of factors and of the batch are never summed over.
         self._always_kept = ((1 << attributes + 1) - 1) << attributes
 
     def marginals(self, cliques: Sequence[Clique]) -> list[NDArray[np.float64]]:
@@ -151,9 +152,10 @@ class Calibrated:
         vector, views = result_views(shapes)
         # Only the first of equal cliques is computed.
         results = dict(zip(reversed(labels_of_cliques), reversed(views), strict=True))
+        remaining = fill_within_nodes(self.domain, self._joints, results)
         groups: dict[Group, dict[tuple[int, ...], NDArray[np.float64]]] = {}
         # Large cliques come first: the sums that they leave in the cache serve the smaller ones.
-        for labels in sorted(results, key=len, reverse=True):
+        for labels in sorted(remaining, key=len, reverse=True):
             groups.setdefault(self._routes.group(labels), {})[labels] = results[labels]
         self._fill_groups(groups)
         for labels, view in zip(labels_of_cliques, views, strict=True):
@@ -381,8 +383,7 @@ class Calibrated:
                     del known_cells[superset]
                 else:
                     smallest = table
-        labels = tuple(label for label in smallest.labels if mask >> label & 1)
-        if labels == smallest.labels:
+        if (labels := tuple(label for label in smallest.labels if mask >> label & 1)) == smallest.labels:
             return smallest
         axes = tuple(axis for axis, label in enumerate(smallest.labels) if not mask >> label & 1)
         table = Table(labels, np.asarray(smallest.values.sum(axis=axes)))

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import io
 import json
 import math
 import zipfile
-import zlib
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -14,6 +12,7 @@ from numpy.typing import NDArray
 
 from dpcore.domain import Domain
 from dpcore.errors import InputError
+from dpcore.estimation.array_archive import checked_archive, new_archive, read_array, write_array, write_bytes
 from dpcore.estimation.graphical.answering.model import GraphicalModel
 from dpcore.estimation.graphical.structure.junction_tree import JunctionTree
 
@@ -21,7 +20,6 @@ FORMAT = "marquee graphical model"
 VERSION = 1
 _HEADER = "model.json"
 _MAX_SUM_ERROR = 1e-6  # Largest distance of the sum of a row of probabilities from 1.
-_EARLIEST = (1980, 1, 1, 0, 0, 0)  # The earliest time of a zip archive, stored in place of the time of writing.
 
 
 def save_model(model: GraphicalModel, file: BinaryIO) -> None:
@@ -29,12 +27,10 @@ def save_model(model: GraphicalModel, file: BinaryIO) -> None:
 
     numpy can read the tables as well: ``numpy.load(file)["node_0"]``.
     """
-    with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
-        _store(archive, _HEADER, json.dumps(_header(model), indent=1, allow_nan=False).encode())
+    with new_archive(file) as archive:
+        write_bytes(archive, _HEADER, json.dumps(_header(model), indent=1, allow_nan=False).encode())
         for node, table in enumerate(model.conditionals):
-            content = io.BytesIO()
-            np.lib.format.write_array(content, np.ascontiguousarray(table, dtype="<f8"), (1, 0), allow_pickle=False)
-            _store(archive, _table_name(node), content.getvalue())
+            write_array(archive, f"node_{node}", table, "<f8")
 
 
 def load_model(file: BinaryIO) -> GraphicalModel:
@@ -42,25 +38,8 @@ def load_model(file: BinaryIO) -> GraphicalModel:
 
     Raises: InputError, with the reason, for any other file.
     """
-    try:
-        length = file.seek(0, io.SEEK_END)
-        with zipfile.ZipFile(file) as archive:
-            _check_sizes(archive, length)
-            return _read_model(archive)
-    except (zipfile.BadZipFile, zlib.error, EOFError, KeyError, OSError, RuntimeError, ValueError) as error:
-        # zipfile raises RuntimeError for encrypted content, a subclass of it for an unknown compression, and ValueError
-        # or OSError for an offset outside the file.
-        raise InputError(f"not a model file, or one cut short ({type(error).__name__}); want {FORMAT!r}") from error
-
-
-def _store(archive: zipfile.ZipFile, name: str, content: bytes) -> None:
-    """Adds a member without the time of writing."""
-    archive.writestr(zipfile.ZipInfo(name, _EARLIEST), content)
-
-
-def _table_name(node: int) -> str:
-    """The member that holds a node's table."""
-    return f"node_{node}.npy"
+    with checked_archive(file, "model file") as archive:
+        return _read_model(archive)
 
 
 def _header(model: GraphicalModel) -> dict[str, object]:
@@ -77,14 +56,6 @@ def _header(model: GraphicalModel) -> dict[str, object]:
             for node, separator, parent in nodes
         ],
     }
-
-
-def _check_sizes(archive: zipfile.ZipFile, length: int) -> None:
-    """Refuses members that are compressed or longer than the file: reading one could take any amount of memory."""
-    for member in archive.infolist():
-        stored = member.compress_type == zipfile.ZIP_STORED and member.compress_size == member.file_size
-        if not stored or member.file_size > length:
-            raise InputError("model file: its content is compressed or cut short; want a file that save_model wrote")
 
 
 def _read_model(archive: zipfile.ZipFile) -> GraphicalModel:
@@ -135,20 +106,7 @@ def _read_table(archive: zipfile.ZipFile, tree: JunctionTree, node: int) -> NDAr
     names, separator = tree.nodes[node], tree.separators[node]
     shape = (tree.domain.size(separator), tree.domain.size(names[len(separator) :]))
     table_of_node = f"model file: the table of node {names}"
-    with archive.open(_table_name(node)) as file:
-        try:
-            version = np.lib.format.read_magic(file)
-            described = np.lib.format.read_array_header_1_0(file) if version == (1, 0) else None
-        except ValueError as error:
-            raise InputError(f"{table_of_node} is no array of numpy; want one of float64 {shape}") from error
-        if described != (shape, False, np.dtype("<f8")):
-            raise InputError(
-                f"{table_of_node} has (shape, Fortran order, type) {described}; want {(shape, False, '<f8')}"
-            )
-        content = file.read(8 * shape[0] * shape[1] + 1)  # One byte more shows that there are too many.
-    if len(content) != 8 * shape[0] * shape[1]:
-        raise InputError(f"{table_of_node} has {len(content)} bytes; want {8 * shape[0] * shape[1]}")
-    table = np.frombuffer(content, dtype="<f8").astype(np.float64).reshape(shape)
+    table = read_array(archive, f"node_{node}", "<f8", table_of_node, shape)
     sums = table.sum(axis=1)
     if not (table >= 0).all() or not ((np.abs(sums - 1) <= _MAX_SUM_ERROR) | (sums == 0)).all():
         raise InputError(

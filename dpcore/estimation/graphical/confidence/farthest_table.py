@@ -7,7 +7,6 @@ from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import linprog
 
 _MAX_PLANES: Final = 40
 _TOLERANCE: Final = 1e-4  # Relative distance of the bound from its minimum over all pairs.
@@ -53,6 +52,8 @@ def largest_distance(
 
     if math.isinf(high):
         return max(0.0, plane(1.0, 0.0)[0])
+    from scipy.optimize import linprog  # Only where it is called: most plans need none.
+
     best = math.inf
     planes: list[tuple[list[float], float]] = []
     pairs = list(_STARTS)

@@ -33,8 +33,6 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Final
 
-from scipy.optimize import minimize_scalar
-
 _MIN_T: Final = 1e-7  # Smallest argument of the moment generating function that the search tries.
 _MAX_T: Final = 1e4  # The largest one, where the moments exist everywhere.
 _LOG_TAIL: Final = 8.0  # ``root_of_squares`` is sharpest for the tail exp(-8).
@@ -123,6 +121,8 @@ def sum_of_laplaces(summands: int, tail: float) -> float:
 
 def _chernoff(log_moment: Callable[[float], float], cells: int, tail: float, max_t: float) -> float:
     """min over 0 < t < max_t of (cells log_moment(t) + ln(1 / tail)) / t."""
+    from scipy.optimize import minimize_scalar  # Only where it is called: most plans need none.
+
     limit = -math.log(tail)
 
     def bound(logarithm: float) -> float:

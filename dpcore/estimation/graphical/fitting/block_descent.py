@@ -12,7 +12,12 @@ m e^d + k d = goal in each cell, so no step raises f. The part of lambda_u that 
 change the model but is penalised, so it is subtracted.
 
 The tables of the nodes stay calibrated, because a message is sent along every link before the node at its end is read.
-A sweep over all cliques takes about as long as two or three calls of the marginal oracle.
+
+A step multiplies the table of a node by factors on r. It multiplies the marginal on any s that contains r by the same
+factors, and changes the node by the ratio of the new marginal on s to the old one. A group of cliques inside s
+therefore takes its steps in the table of s, and the node is read and multiplied once for the whole group. The groups
+are those from which the marginal oracle sums (``contraction_plan``), one inside another, so that a sweep over all
+cliques takes about as long as a few calls of the marginal oracle, however many cliques a node has.
 
 Source: Deming and Stephan (1940) for noiseless marginals, Jirousek and Preucil (1995) for junction trees; the bound is
 derived above.
@@ -20,7 +25,7 @@ derived above.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import combinations
 from typing import Final, NamedTuple, final
 
@@ -29,11 +34,14 @@ from numpy.typing import NDArray
 
 from dpcore.domain import Clique
 from dpcore.estimation.graphical.fitting.measurement_matrix import MeasurementMatrix
+from dpcore.estimation.graphical.inference.axis_runs import multiply, summed
 from dpcore.estimation.graphical.inference.belief_propagation import MarginalOracle
+from dpcore.estimation.graphical.inference.contraction_plan import NestedPart, nested_parts
 from dpcore.estimation.graphical.structure.junction_tree import JunctionTree
 
 Vector = NDArray[np.float64]
 _NEWTON_STEPS: Final = 8  # For each cell, an equation in one variable.
+_LARGEST_FACTOR: Final = 1e130  # Times 0 it is 0, unlike infinity.
 _MAX_CHANGE: Final = 300.0  # Its exponential is finite, and a shortened step lowers f as well.
 
 
@@ -76,15 +84,29 @@ class BlockDescent:
 
     def __init__(self, tree: JunctionTree, matrix: MeasurementMatrix, total: float, kappa: Vector) -> None:
         self._tree, self._matrix, self._total, self._kappa = tree, matrix, total, kappa
-        self._blocks: list[list[_Block]] = [[] for _ in tree.nodes]
+        blocks: list[dict[Clique, _Block]] = [{} for _ in tree.nodes]
         for block in self._measured_blocks():
-            self._blocks[tree.node_of(block.clique)].append(block)
+            blocks[tree.node_of(block.clique)][block.clique] = block
+        self._blocks = blocks
+        self._groups = [
+            nested_parts(tree.domain, node, tuple(of_node)) for node, of_node in zip(tree.nodes, blocks, strict=True)
+        ]
         self._tour = list(_tour(tree))
 
     @property
     def has_blocks(self) -> bool:
         """Whether there is any clique to sweep over."""
         return any(self._blocks)
+
+    @property
+    def parts(self) -> int:
+        """Number of pairs of a clique that a sweep visits and a component of it."""
+        return sum(len(block.parts) for of_node in self._blocks for block in of_node.values())
+
+    @property
+    def cells(self) -> int:
+        """Number of cells of all cliques that a sweep visits."""
+        return sum(block.stiffness.size for of_node in self._blocks for block in of_node.values())
 
     def sweep(self, oracle: MarginalOracle, base: Vector, start: Vector, times: int) -> Vector:
         """Sweeps over all cliques ``times`` times. f never rises, up to rounding.
@@ -104,8 +126,7 @@ class BlockDescent:
                 if origin >= 0:
                     tables[node].receive(tables[origin], self._tree.separators[max(origin, node)])
                 if origin == self._tree.parents[node]:
-                    for block in self._blocks[node]:
-                        self._lower(block, tables[node], multipliers)
+                    self._lower_below(self._groups[node], self._blocks[node], tables[node], multipliers)
         return multipliers
 
     def _measured_blocks(self) -> Iterator[_Block]:
@@ -125,6 +146,21 @@ class BlockDescent:
                     stiffness += _spread(parts[-1], self._kappa[rows].reshape(parts[-1].shape), stiffness.size)
                 yield _Block(clique, tuple(parts), stiffness)
 
+    def _lower_below(
+        self, group: NestedPart, blocks: Mapping[Clique, _Block], table: _Table, multipliers: Vector
+    ) -> None:
+        """Takes the steps of all cliques below a group in its table: changes the table and the multipliers in place."""
+        for part in group.parts:
+            if part.parts:
+                marginal = table.marginal(part.clique)
+                changed = _Table(part.clique, marginal.copy())
+                if part.is_asked:
+                    self._lower(blocks[part.clique], changed, multipliers)
+                self._lower_below(part, blocks, changed, multipliers)
+                table.scale(part.clique, changed.relative_to(marginal))
+            else:
+                self._lower(blocks[part.clique], table, multipliers)
+
     def _lower(self, block: _Block, table: _Table, multipliers: Vector) -> None:
         """Takes the step of one clique: changes the table of its node and the multipliers in place."""
         counts = self._total * table.marginal(block.clique)
@@ -143,30 +179,45 @@ class BlockDescent:
 
 @final
 class _Table:
-    """The joint probabilities of a node's attributes, which change in place."""
+    """The joint probabilities of a clique's attributes, which change in place.
+
+    attributes: The attributes, in the order of the axes.
+    values: The probabilities, float64 and contiguous, with one axis per attribute.
+    """
 
     def __init__(self, attributes: Clique, values: Vector) -> None:
         self._attributes, self._values = attributes, values
 
     def marginal(self, clique: Clique) -> Vector:
-        """The marginal of a clique inside the node, with axes in the order of the clique."""
-        summed_axes = tuple(axis for axis, name in enumerate(self._attributes) if name not in clique)
+        """The marginal of a clique inside the table, with axes in the order of the clique."""
+        table = summed(self._values, self._is_in(clique))
         kept = [name for name in self._attributes if name in clique]
-        summed = self._values.sum(axis=summed_axes)
-        return np.asarray(summed.transpose([kept.index(name) for name in clique]))
+        return np.ascontiguousarray(table.transpose([kept.index(name) for name in clique]))
 
     def scale(self, clique: Clique, factors: Vector) -> None:
         """Multiplies the table by a factor for each cell of the clique, and normalises it."""
         order = sorted(range(len(clique)), key=lambda axis: self._attributes.index(clique[axis]))
-        shape = [size if name in clique else 1 for name, size in zip(self._attributes, self._values.shape, strict=True)]
-        self._values *= factors.transpose(order).reshape(shape)
+        multiply(self._values, factors.transpose(order), self._is_in(clique))
         self._values /= self._values.sum()
 
     def receive(self, sender: _Table, separator: Clique) -> None:
         """Changes the marginal of the separator to that of the sender."""
         if separator:
-            new, current = sender.marginal(separator), self.marginal(separator)
-            self.scale(separator, np.divide(new, current, out=np.zeros_like(current), where=current > 0))
+            self.scale(separator, _ratio(sender.marginal(separator), self.marginal(separator)))
+
+    def relative_to(self, earlier: Vector) -> Vector:
+        """The table divided by an earlier one of the same clique."""
+        return _ratio(self._values, earlier)
+
+    def _is_in(self, clique: Clique) -> list[bool]:
+        return [name in clique for name in self._attributes]
+
+
+def _ratio(new: Vector, old: Vector) -> Vector:
+    """Factors from old to new probabilities, finite; 0 where the old one is 0."""
+    with np.errstate(over="ignore"):
+        ratio = np.divide(new, old, out=np.zeros_like(new), where=old > 0)
+    return np.minimum(ratio, _LARGEST_FACTOR)
 
 
 def _tour(tree: JunctionTree) -> Iterator[tuple[int, int]]:

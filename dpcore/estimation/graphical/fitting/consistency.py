@@ -43,6 +43,7 @@ from dpcore.queries import Marginals, Products
 _EXACT: Final = 1e-9  # Two matrices are equal if no entry differs by more, relative to the largest.
 
 T = TypeVar("T")
+Attribute = TypeVar("Attribute")
 
 
 @final
@@ -210,15 +211,21 @@ def _residual_scale(content: bytes, shape: tuple[int, int]) -> float:
     return scale if is_residual else 0.0
 
 
-def orthogonal_components(clique: Clique, table: NDArray[np.float64]) -> list[tuple[Clique, NDArray[np.float64]]]:
-    """w_s of a table for every subset s of its clique: each attribute is either summed out or centred."""
-    components: list[tuple[Clique, NDArray[np.float64]]] = [((), table)]
-    for name in clique:
+def orthogonal_components(
+    clique: tuple[Attribute, ...], table: NDArray[np.float64], leading: int = 0
+) -> list[tuple[tuple[Attribute, ...], NDArray[np.float64]]]:
+    """w_s of a table for every subset s of its clique: each attribute is either summed out or centred.
+
+    clique: Names or numbers of the attributes, one for each axis after the leading ones.
+    leading: Number of leading axes that are no attributes, as in a stack of tables.
+    """
+    components: list[tuple[tuple[Attribute, ...], NDArray[np.float64]]] = [((), table)]
+    for attribute in clique:
         extended = []
         for subset, values in components:
-            axis = len(subset)  # The axes before it are centred.
+            axis = leading + len(subset)  # The axes before it are centred.
             extended.append((subset, values.sum(axis=axis)))
-            extended.append(((*subset, name), values - values.mean(axis=axis, keepdims=True)))
+            extended.append(((*subset, attribute), values - values.mean(axis=axis, keepdims=True)))
         components = extended
     return components
 

@@ -21,13 +21,13 @@ from numpy.typing import NDArray
 from dpcore.domain import Clique, Domain
 from dpcore.estimation.graphical.answering.calibrated import Calibrated
 from dpcore.estimation.graphical.answering.model import GraphicalModel
+from dpcore.estimation.graphical.fitting.base import independent_base, public_base, with_public_counts
 from dpcore.estimation.graphical.fitting.block_descent import BlockDescent
 from dpcore.estimation.graphical.fitting.components import component_measurements
 from dpcore.estimation.graphical.fitting.empirical_bayes_counts import with_posterior_counts
 from dpcore.estimation.graphical.fitting.linear_measurements import LinearMeasurement, linear_measurements, merged
 from dpcore.estimation.graphical.fitting.maximum_entropy import DualFit, MaximumEntropy
 from dpcore.estimation.graphical.fitting.measurement_matrix import MeasurementMatrix
-from dpcore.estimation.graphical.fitting.one_way_least_squares import one_way_marginal
 from dpcore.estimation.graphical.fitting.prior import (
     LARGEST_PRIOR_SCALE,
     MIN_EXPECTED,
@@ -35,19 +35,18 @@ from dpcore.estimation.graphical.fitting.prior import (
     own_prior_scales,
     prior_variances,
 )
+from dpcore.estimation.graphical.fitting.work import FitCosts, FitWork, WorkMeter
 from dpcore.estimation.graphical.inference.belief_propagation import Inference
 from dpcore.estimation.graphical.inference.node_tables import Conditionals, NodeTable
 from dpcore.estimation.graphical.structure.junction_tree import JunctionTree
-from dpcore.estimation.independent import to_simplex
 from dpcore.measurement import Measurement
-from dpcore.queries import Marginals
 
 Vector = NDArray[np.float64]
 _RELEARN_GROWTH: Final = 1.2  # A prior is learnt again when the number of measured components grew by this factor.
 _ROUGH: Final = 1e-2  # Tolerance of the fits from which a prior is learnt.
+_LEARNING: Final = 0.25  # Part of the remaining work that a fit from which a prior is learnt may take.
 _HELD: Final = 1e9  # Strength of a prior that holds a component at its value in the base.
 _LARGE: Final = 1 << 18  # For trees of at least this many cells, sweeps save more oracle calls than they cost.
-_FLOOR: Final = 0.1  # In standard deviations of the noise: the smallest count that the base gives to a value.
 
 
 @final
@@ -89,6 +88,7 @@ class GraphicalFit:
     loss: 1/2 sum (A mu - y)^2 / sigma^2 at the fit, with posterior medians for y under ``empirical_bayes``.
     gap: Bound on the distance of the objective from its optimum, in units of the noise (``DualFit.gap``).
     evaluations: Number of calls of the marginal oracle; a sweep counts as the calls that take as long.
+    work: Number of cells of tables that all these calls read (``MarginalOracle.work``).
     prior_scales: Scale of the prior variances by number of attributes, without the own scales of pairs.
     learns_prior: Whether these scales were learnt.
     learnt_from: Number of measured components when the scales were set.
@@ -101,6 +101,7 @@ class GraphicalFit:
     loss: float
     gap: float
     evaluations: int
+    work: int
     prior_scales: dict[int, float]
     learns_prior: bool
     learnt_from: int
@@ -141,6 +142,8 @@ def fit_model(
     settings: FitSettings | None = None,
     warm: GraphicalFit | None = None,
     cliques: Sequence[Clique] = (),
+    meter: WorkMeter | None = None,
+    public: GraphicalFit | None = None,
 ) -> GraphicalFit:
     """Fits a graphical model to measurements of marginals, by penalised maximum entropy (``maximum_entropy``).
 
@@ -151,6 +154,11 @@ def fit_model(
     warm: An earlier fit. Functions that were measured then start from their multipliers in that fit, and a prior that
         was learnt there is kept until there are a fifth more measured components.
     cliques: Further cliques that must lie inside some node of the junction tree.
+    meter: Counts the work. A fit that comes to its limit stops early, further from the optimum. By default there is no
+        limit.
+    public: The fit of a public table, on the same domain, to which the model keeps where nothing was measured, in place
+        of independent attributes; its nodes lie inside nodes of the junction tree. One-way counts are then replaced by
+        their posterior means (``base.with_public_counts``). By default there is none.
 
     Raises: ValueError without measurements, or for a total that is not positive and finite.
 
@@ -160,7 +168,7 @@ def fit_model(
     if not 0 < total < math.inf:
         raise ValueError(f"total is {total}; want a finite number > 0")
     settings = settings or FitSettings()
-    problem = _Problem(domain, measurements, total, settings, cliques)
+    problem = _Problem(domain, measurements, total, settings, cliques, meter or WorkMeter(), public)
     start = problem.start({} if warm is None else warm.multipliers)
     if settings.prior_scale is not None:
         prior_scales = dict.fromkeys(problem.orders, settings.prior_scale)
@@ -186,6 +194,7 @@ def fit_model(
         dual_fit.loss,
         dual_fit.gap,
         dual_fit.evaluations,
+        dual_fit.evaluations * problem.oracle.work,
         prior_scales,
         settings.prior_scale is None,
         learnt_from,
@@ -213,20 +222,30 @@ class _Problem:
         total: float,
         settings: FitSettings,
         cliques: Sequence[Clique],
+        meter: WorkMeter,
+        public: GraphicalFit | None,
     ) -> None:
         parts = itertools.chain(*map(linear_measurements, measurements))
         components = component_measurements(domain, merged(parts))
         if settings.empirical_bayes and settings.prior_scale is not None:
             components = with_posterior_counts(components, total)
-        self.matrix = MeasurementMatrix(domain, components, merge=False)
+        if public is not None:
+            shares = {name: public.calibrated.vector([(name,)]) for name in domain.names}
+            components = with_public_counts(components, shares, public.total, total)
+        nodes = () if public is None else public.tree.nodes
+        self.matrix = MeasurementMatrix(domain, components, merge=False, cliques=nodes)
         self.tree = JunctionTree.of(domain, [*self.matrix.queries.cliques, *cliques])
         self.oracle = Inference(self.tree, self.matrix.queries.cliques)
         self.keys = [_key(measurement) for measurement in self.matrix.measurements]
         self.count = len(self.matrix.measurements)
-        self._domain, self._total = domain, total
+        self._domain, self._total, self._meter = domain, total, meter
         allowed = max(settings.iterations / 6, settings.work / self.tree.cells)
         self._iterations = math.ceil(min(settings.iterations, allowed))
-        self._base = _base(self.matrix.queries, self.matrix.measurements, total)
+        self._base = (
+            independent_base(self.matrix.queries, self.matrix.measurements, total)
+            if public is None
+            else public_base(self.matrix.queries, public.tree, public.conditionals)
+        )
         self._counts = self.matrix.expected_counts(total * self.oracle.marginals(self._base))
         row_counts = np.diff(self.matrix.starts)
         self._row_orders = np.repeat([len(measurement.clique) for measurement in self.matrix.measurements], row_counts)
@@ -270,11 +289,16 @@ class _Problem:
         if free is not None:
             strengths = np.where(free, strengths, _HELD)
         estimator = MaximumEntropy(strengths, tolerance, self._iterations)
-        sweeps = None
+        sweeps, parts, cells = None, 0, 0
         if self.tree.cells >= _LARGE and free is None:
             blocks = BlockDescent(self.tree, self.matrix, self._total, strengths / self.matrix.precisions)
             sweeps = partial(blocks.sweep, self.oracle, self._base) if blocks.has_blocks else None
-        return estimator.estimate(self.oracle, self.matrix, self._total, self._base, start, self._counts, sweeps)
+            parts, cells = blocks.parts, blocks.cells
+        matrices = sum(len(measurement.matrices or ()) for measurement in self.matrix.measurements)
+        costs = FitCosts.of(self.oracle.work, self.matrix.values.size, self.count, parts, cells, matrices)
+        # Fits from which a prior is learnt leave enough for the fit that uses it.
+        work = FitWork(costs, self._meter if free is None else self._meter.part(_LEARNING))
+        return estimator.estimate(self.oracle, self.matrix, self._total, self._base, start, self._counts, sweeps, work)
 
     def _components_of(self, order: int) -> list[int]:
         """Positions of the components of one order among the measurements."""
@@ -307,36 +331,3 @@ def _key(measurement: LinearMeasurement) -> str:
         content.update(repr(matrix.shape).encode())
         content.update(matrix.tobytes())
     return content.hexdigest()
-
-
-def _base(queries: Marginals, measurements: Sequence[LinearMeasurement], total: float) -> Vector:
-    """Log-potentials of independent attributes with the measured one-way marginals, float64 [queries.size]."""
-    tables: list[Vector] = []
-    seen: set[str] = set()
-    domain = queries.domain
-    for clique in queries.cliques:
-        table = np.zeros(domain.shape(clique))
-        for axis, name in enumerate(clique):
-            if name not in seen:
-                shape = [-1 if index == axis else 1 for index in range(len(clique))]
-                table += _log_one_way(domain, name, measurements, total).reshape(shape)
-        seen.update(clique)
-        tables.append(table.ravel())
-    return np.concatenate(tables)
-
-
-def _log_one_way(domain: Domain, name: str, measurements: Sequence[LinearMeasurement], total: float) -> Vector:
-    """Logarithms of one attribute's marginal, from all measurements that determine it; zeros if none does."""
-    size = domain.size((name,))
-    values, precision = np.zeros(size), 0.0
-    for measurement in measurements:
-        if measurement.clique == (name,) and measurement.centred:
-            values += measurement.precision * (measurement.values + total / size)
-            precision += measurement.precision
-        elif (estimate := one_way_marginal(measurement, name)) is not None:
-            values += estimate[1] * estimate[0]
-            precision += estimate[1]
-    if precision == 0.0:
-        return values
-    probabilities = to_simplex(values / (precision * total))
-    return np.asarray(np.log(np.maximum(probabilities, _FLOOR * precision**-0.5 / total)))

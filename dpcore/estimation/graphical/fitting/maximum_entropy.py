@@ -23,11 +23,13 @@ from numpy.typing import NDArray
 
 from dpcore.estimation.graphical.fitting.measurement_matrix import MeasurementMatrix
 from dpcore.estimation.graphical.fitting.quasi_newton import descend
+from dpcore.estimation.graphical.fitting.work import FitWork, without_limit
 from dpcore.estimation.graphical.inference.belief_propagation import MarginalOracle
 
 Vector = NDArray[np.float64]
 _MIN_COUNT: Final = 1.0  # In counts: curvatures are at least this.
 _FIRST_SWEEPS: Final = 2  # Number of sweeps before the gap is first checked.
+_WORTH_A_CALL: Final = 0.5  # Relative gap from which on an earlier point is worth another call of the oracle.
 _CALLS_PER_SWEEP: Final = 3  # A sweep takes about as long as this many calls of the marginal oracle.
 
 
@@ -50,6 +52,23 @@ class DualFit:
     evaluations: int
 
 
+@dataclass
+class _Closest:
+    """The point with the smallest gap so far: f falls at every step, but the gap of a badly scaled f jumps.
+
+    gap: Its gap.
+    multipliers: The point, float64 [rows].
+    """
+
+    gap: float
+    multipliers: Vector
+
+    def update(self, gap: float, multipliers: Vector) -> None:
+        """Keeps the point if its gap is smaller."""
+        if gap < self.gap:
+            self.gap, self.multipliers = gap, multipliers
+
+
 @final
 @dataclass(frozen=True)
 class MaximumEntropy:
@@ -58,7 +77,8 @@ class MaximumEntropy:
     strength: kappa, the weight of N KL(p || base) against the log-likelihood of the noise: one number, or one for each
         row.
     tolerance: The fit stops when the gap is at most this many units for each row; the noise of a row is worth 1/2 unit.
-    iterations: The largest number of calls of the marginal oracle.
+    iterations: The largest number of calls of the marginal oracle. If they do not reach the tolerance, the fit is the
+        point with the smallest gap, not the last one, which takes one more call.
     """
 
     strength: float | Vector
@@ -74,6 +94,7 @@ class MaximumEntropy:
         start: Vector,
         counts: Vector | None = None,
         sweeps: Callable[[Vector, int], Vector] | None = None,
+        work: FitWork | None = None,
     ) -> DualFit:
         """Fits the multipliers of all rows.
 
@@ -85,16 +106,18 @@ class MaximumEntropy:
         counts: ``matrix.expected_counts`` under the base if known; by default they are computed.
         sweeps: sweeps(multipliers, times) lowers f clique by clique (``BlockDescent.sweep``). The fit starts with
             sweeps, and doubles their number as long as they halve the gap. By default there are none.
+        work: Counts all calls and sweeps. The fit stops early at its limit. By default there is none.
 
         The last call of the oracle is for the potentials of the fit.
         """
-        kappa = self.strength / matrix.precisions
+        kappa, work = self.strength / matrix.precisions, work or without_limit()
 
         def potentials(multipliers: Vector) -> Vector:
             return base + matrix.apply_transpose(multipliers)
 
         def dual(multipliers: Vector) -> tuple[float, Vector]:
             answers = matrix.apply(total * oracle.marginals(potentials(multipliers)))
+            work.called()
             penalty = kappa * multipliers
             value = total * oracle.log_partition - float(matrix.values @ multipliers)
             return value + 0.5 * float(penalty @ multipliers), answers - matrix.values + penalty
@@ -109,10 +132,21 @@ class MaximumEntropy:
         scales = 1 / np.sqrt(np.maximum(counts, _MIN_COUNT) + kappa)
         used = 0
         if sweeps is not None:
-            start, used = self._sweep(sweeps, start, lambda point: gap(dual(point)[1]), allowed_gap)
-        multipliers, gradient, evaluations = descend(
-            dual, start, scales, lambda _, slope: gap(slope) <= allowed_gap, self.iterations - used
-        )
+            start, used = self._sweep(sweeps, start, lambda point: gap(dual(point)[1]), allowed_gap, work)
+        closest = _Closest(np.inf, start)
+
+        def recorded_dual(multipliers: Vector) -> tuple[float, Vector]:
+            value, gradient = dual(multipliers)
+            closest.update(gap(gradient), multipliers)
+            return value, gradient
+
+        def is_over(_: float, slope: Vector) -> bool:
+            return work.is_spent or gap(slope) <= allowed_gap
+
+        multipliers, gradient, evaluations = descend(recorded_dual, start, scales, is_over, self.iterations - used)
+        if closest.gap < _WORTH_A_CALL * gap(gradient):
+            multipliers, evaluations = closest.multipliers, evaluations + 1
+            gradient = dual(multipliers)[1]
         residual = gradient - kappa * multipliers
         loss = 0.5 * float((matrix.precisions * residual) @ residual)
         return DualFit(multipliers, potentials(multipliers), loss, gap(gradient), used + evaluations)
@@ -123,11 +157,13 @@ class MaximumEntropy:
         point: Vector,
         gap: Callable[[Vector], float],
         allowed_gap: float,
+        work: FitWork,
     ) -> tuple[Vector, int]:
         """Sweeps as long as the gap halves. Returns the multipliers and the equivalent number of oracle calls."""
         times, last_gap, used = _FIRST_SWEEPS, np.inf, 0
-        while used + _CALLS_PER_SWEEP * times < self.iterations:
+        while used + _CALLS_PER_SWEEP * times < self.iterations and work.allows_sweeps(times):
             point, used = sweeps(point, times), used + _CALLS_PER_SWEEP * times
+            work.swept(times)
             new_gap = gap(point)
             if new_gap <= allowed_gap or new_gap > last_gap / 2:
                 break

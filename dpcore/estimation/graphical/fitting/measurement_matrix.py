@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpcore.compiled import compiled
-from dpcore.domain import Domain
+from dpcore.domain import Clique, Domain
 from dpcore.estimation.graphical.fitting.linear_measurements import (
     LinearMeasurement,
     maximal,
@@ -27,8 +27,9 @@ class MeasurementMatrix:
     domain: Attributes of the model.
     measurements: At least one.
     merge: Whether repeated measurements of the same function are averaged (``linear_measurements.merged``).
+    cliques: Further cliques, each of which lies inside a clique of the queries.
 
-    queries: The marginals mu: the measured cliques that lie in no other one.
+    queries: The marginals mu: the measured and further cliques that lie in no other one.
     measurements: The measurement of each block of rows, in order.
     values: y, float64 [rows].
     precisions: 1 / sigma^2 of each row, float64 [rows].
@@ -38,18 +39,24 @@ class MeasurementMatrix:
     Raises: ValueError without measurements.
     """
 
-    def __init__(self, domain: Domain, measurements: Sequence[LinearMeasurement], merge: bool = True) -> None:
+    def __init__(
+        self,
+        domain: Domain,
+        measurements: Sequence[LinearMeasurement],
+        merge: bool = True,
+        cliques: Sequence[Clique] = (),
+    ) -> None:
         self.measurements = merged(measurements) if merge else list(measurements)
         if not self.measurements:
             raise ValueError("no measurements; want at least one")
-        cliques = [measurement.clique for measurement in self.measurements]
-        self.queries = Marginals(domain, maximal(domain, cliques))
+        measured = [measurement.clique for measurement in self.measurements]
+        self.queries = Marginals(domain, maximal(domain, [*measured, *cliques]))
         self.values = np.concatenate([measurement.values for measurement in self.measurements])
         sizes = [measurement.values.size for measurement in self.measurements]
         self.precisions = np.repeat([measurement.precision for measurement in self.measurements], sizes)
         self.starts = np.cumsum([0, *sizes])
         self.constant = sum(measurement.constant for measurement in self.measurements)
-        self._cells = np.cumsum([0, *map(domain.size, cliques)])
+        self._cells = np.cumsum([0, *map(domain.size, measured)])
         self._whole = all(measurement.matrices is None for measurement in self.measurements)
         self._plan = self._plan_strides(domain)
         self._axes = _Axes.of(domain, self.measurements)

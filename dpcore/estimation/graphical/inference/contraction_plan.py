@@ -44,6 +44,33 @@ def shared_steps(domain: Domain, node: Clique, cliques: Sequence[Clique]) -> tup
     return _Plan(domain, node, cliques).steps()
 
 
+class NestedPart(NamedTuple):
+    """A clique whose table is summed from the table above it, with the parts that are summed from it in turn.
+
+    clique: Attributes of the table.
+    is_asked: Whether it is one of the cliques that were asked for; otherwise it only saves passes over the table above.
+    parts: The parts that are summed from it.
+    """
+
+    clique: Clique
+    is_asked: bool
+    parts: tuple[NestedPart, ...]
+
+
+def nested_parts(domain: Domain, node: Clique, cliques: Sequence[Clique]) -> NestedPart:
+    """The plan of ``shared_steps`` as a tree whose root is the node itself; the cliques are distinct."""
+    intermediate, steps = shared_steps(domain, node, cliques)
+    names = (*cliques, *intermediate)
+    below: dict[int, list[int]] = {}
+    for step in steps:
+        below.setdefault(step.table, []).append(step.part)
+
+    def part(index: int, clique: Clique) -> NestedPart:
+        return NestedPart(clique, 0 <= index < len(cliques), tuple(part(k, names[k]) for k in below.get(index, ())))
+
+    return part(-1, node)
+
+
 @final
 class _Plan:
     """A tree of tables below a node; ``_below`` lists the indices that are summed from each table."""

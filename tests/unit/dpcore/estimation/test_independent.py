@@ -32,10 +32,13 @@ def records(model: IndependentModel) -> tuple[NDArray[np.bool_], NDArray[np.floa
 
 
 @settings(max_examples=80)
-@given(data=st.data(), model=st.sampled_from([TABLE, BASKETS]), order=st.integers(1, 4))
-def test_conjunctions_are_sums_over_all_records(data: st.DataObject, model: IndependentModel, order: int) -> None:
+@given(data=st.data(), model=st.sampled_from([TABLE, BASKETS]), order=st.integers(1, 4), repetitions=st.integers(0, 2))
+def test_conjunctions_are_sums_over_all_records(
+    data: st.DataObject, model: IndependentModel, order: int, repetitions: int
+) -> None:
     columns = data.draw(st.permutations(range(model.view.columns)))[:order]
     negated = data.draw(st.lists(st.booleans(), min_size=order, max_size=order))
+    columns, negated = columns + columns[-1:] * repetitions, negated + negated[-1:] * repetitions
     bits, chances = records(model)
     expected = 40.0 * chances[(bits[:, columns] != negated).all(axis=1)].sum()
     queries = Conjunctions(model.view, np.array([columns], dtype=np.int32), np.array([negated]))

@@ -12,11 +12,14 @@ from dpcore.domain import BinaryView, Domain
 from dpcore.errors import ConfigError
 from dpcore.estimation.graphical.answering.model import GraphicalModel
 from dpcore.estimation.graphical.fitting.fit import FitSettings
+from dpcore.estimation.public_table import PublicTable
 from dpcore.exact_statistics import QueryAnswers
 from dpcore.kernel.budget import Budget
+from dpcore.measurement import NoisyErrors
 from dpcore.mechanisms.api import Release
 from dpcore.mechanisms.clique_tree import CliqueTree, CliqueTreeConstants
 from dpcore.mechanisms.independent import Independent
+from dpcore.mechanisms.shared import marginal_selection
 from dpcore.queries import Conjunctions, Marginals
 from dpcore.queries.ranges import prefix, range_marginals
 from dpcore.testing.doubles import NoStatistics, private_statistics
@@ -133,3 +136,65 @@ def test_conjunctions_are_refused() -> None:
 def test_noise_that_is_exactly_zero_is_no_division_by_zero() -> None:
     """Discrete Laplace noise of a huge pure epsilon is."""
     assert error(run(CliqueTree(), Budget.pure(10**6))) < error(run(CliqueTree()))
+
+
+def public_codes(relabelled: bool = False) -> np.ndarray:
+    """Another sample of the same law; with other values of a, c and d, and so other dependence."""
+    random = np.random.default_rng(9)
+    codes = random.integers(0, DOMAIN.sizes, (ROWS, 6))
+    codes[:, 1] = np.where(random.random(ROWS) < 0.7, codes[:, 0], codes[:, 1])
+    codes[:, 5] = np.where(random.random(ROWS) < 0.9, codes[:, 2] ^ codes[:, 4], codes[:, 5])
+    if relabelled:
+        codes[:, [0, 2]] = (codes[:, [0, 2]] + 1) % np.array([3, 2])
+    return codes
+
+
+def mean_error(mechanism: CliqueTree, budget: Budget) -> float:
+    return float(np.mean([error(run(mechanism, budget)) for _ in range(4)]))
+
+
+def test_a_public_sample_lowers_the_error_of_a_poor_budget() -> None:
+    poor = Budget.gdp(Fraction(1, 400))
+    informed = CliqueTree().with_public(PublicTable(DOMAIN, public_codes()))
+    assert mean_error(informed, poor) < 0.75 * mean_error(CliqueTree(), poor)
+
+
+def test_the_errors_of_a_public_model_are_computed_with_one_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[int] = []
+
+    def mean_square_errors(noisy: NoisyErrors) -> np.ndarray:
+        seen.append(len(noisy.values))
+        return original(noisy)
+
+    original = marginal_selection._mean_square_errors
+    monkeypatch.setattr(marginal_selection, "_mean_square_errors", mean_square_errors)
+    run(CliqueTree())
+    assert not seen
+    run(CliqueTree().with_public(PublicTable(DOMAIN, public_codes())))
+    assert seen
+
+
+def test_wrong_public_rows_are_not_believed() -> None:
+    misled = CliqueTree().with_public(PublicTable(DOMAIN, public_codes(relabelled=True)))
+    rich = Budget.gdp(4)
+    assert mean_error(misled, rich) < 1.3 * mean_error(CliqueTree(), rich)
+
+
+def test_the_comparison_is_charged_and_planned() -> None:
+    informed = CliqueTree().with_public(PublicTable(DOMAIN, public_codes()))
+    private = private_statistics(TABLE, BUDGET)
+    plan = informed.plan(private.terms, WORKLOAD)
+    informed.run(private, WORKLOAD, generator=np.random.default_rng(0))
+    errors = [charge for charge in private.charges if charge.label.startswith("measure errors")]
+    compared = sum(charge.amount for charge in errors[:2]) / BUDGET.amount
+    step = next(step for step in plan.steps if "public table" in step.label)
+    assert 0 < compared <= step.share
+    assert sum(step.share for step in plan.steps) <= 1
+    assert any("3,000 rows" in note for note in plan.notes)
+    assert plan.memory_bytes > CliqueTree().plan(private.terms, WORKLOAD).memory_bytes
+
+
+def test_a_public_table_is_no_setting() -> None:
+    informed = CliqueTree(order=2).with_public(PublicTable(DOMAIN, public_codes()))
+    assert informed.order == 2
+    assert CliqueTree(order=2).public is None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
@@ -14,7 +16,9 @@ from dpcore.kernel.sensitivity import Neighbours, PrivacyUnit
 from dpcore.mechanisms import additive_noise, gaussian_pgm, recommendation
 from dpcore.mechanisms.recommendation import recommended
 from dpcore.mechanisms.registry import MECHANISMS
+from dpcore.queries import Conjunctions, Marginals
 from dpcore.queries.generation import random_conjunctions, random_parities
+from dpcore.queries.mixed_orders import random_mixed_conjunctions
 from dpcore.queries.ranges import all_ranges, prefix, range_marginals
 from dpcore.workload import Workload, all_k_way, conjunctive, linear, target
 
@@ -45,7 +49,13 @@ TABLES = {
 BASKETS = {
     "positive conjunctions": conjunctions(ITEMS, 600, negate=False),
     "negated conjunctions": conjunctions(ITEMS, 600, negate=True),
-    "few negated conjunctions": conjunctions(ITEMS, 60, negate=True),
+    "few negated conjunctions": conjunctions(ITEMS, 50, negate=True),
+    "conjunctions of several orders": conjunctive(
+        random_mixed_conjunctions(ITEMS, 60, [1, 2, 3], np.random.default_rng(1))
+    ),
+    "long negated conjunctions": conjunctive(
+        Conjunctions(ITEMS, np.array([[*range(7)]] * 600), np.ones((600, 7), dtype=bool))
+    ),
     "parities": parities(ITEMS, 600),
 }
 WORKLOADS = TABLES | BASKETS
@@ -68,13 +78,15 @@ FIRST = {
     "small marginals": "gaussian_pgm",
     "large marginals": "aim",
     "marginals of a target": "aim",
-    "many marginals": "clique_tree",
+    "many marginals": "shrunken_residuals",
     "prefixes": "aim",
     "ranges": "aim",
-    "negated conjunctions of a table": "dqrs",
+    "negated conjunctions of a table": "clipped_gaussian",
     "parities of a table": "dqrs",
     "positive conjunctions": "clipped_gaussian",
-    "negated conjunctions": "dqrs",
+    "negated conjunctions": "clipped_gaussian",
+    "conjunctions of several orders": "clipped_gaussian",
+    "long negated conjunctions": "basket_mixture",
     "few negated conjunctions": "gaussian",
     "parities": "dqrs",
 }
@@ -109,7 +121,7 @@ def test_very_many_marginals_are_accepted_too(budget: Budget, monkeypatch: pytes
     monkeypatch.setattr(recommendation, "_MAX_CLOSURE", 1)
     asked, workload = terms(Shape.TABLE, budget, bound=3), WORKLOADS["large marginals"]
     found = recommended(asked, workload)
-    assert found.name == "clique_tree"
+    assert found.name == ("clique_tree" if budget.currency is Currency.PURE else "shrunken_residuals")
     assert MECHANISMS[found.name]().plan(asked, workload).steps
 
 
@@ -121,7 +133,8 @@ def test_noise_alone_is_that_of_the_currency() -> None:
 
 def test_rows_need_a_model() -> None:
     for name in ("positive conjunctions", "few negated conjunctions"):
-        assert recommended(terms(Shape.BASKETS), WORKLOADS[name], rows=True).name == "dqrs"
+        assert recommended(terms(Shape.BASKETS), WORKLOADS[name], rows=True).name == "basket_mixture"
+    assert recommended(terms(Shape.BASKETS), WORKLOADS["parities"], rows=True).name == "dqrs"
     assert recommended(terms(Shape.TABLE), WORKLOADS["small marginals"], rows=True).name == "gaussian_pgm"
 
 
@@ -139,7 +152,10 @@ def test_the_model_decides_whether_marginals_are_selected(monkeypatch: pytest.Mo
     found = recommended(terms(Shape.TABLE), small)
     assert (found.name, "6 marginals" in found.why, "72 cells" in found.why) == ("gaussian_pgm", True, True)
     monkeypatch.setattr(recommendation, "_MAX_MODEL_CELLS", 71)
-    assert recommended(terms(Shape.TABLE), small).name == "aim"
+    found = recommended(terms(Shape.TABLE), small)
+    assert (found.name, "6 small marginals" in found.why) == ("shrunken_residuals", True)
+    assert recommended(terms(Shape.TABLE), small, rows=True).name == "aim"
+    assert recommended(terms(Shape.TABLE, Budget.pure(1)), small).name == "aim"
 
 
 def test_large_marginals_are_measured_at_once_where_rows_are_known_to_be_many() -> None:
@@ -180,10 +196,20 @@ def test_the_closure_decides_whether_it_is_weighed_once(monkeypatch: pytest.Monk
     found = recommended(terms(Shape.TABLE), large)
     assert (found.name, "129" in found.why) == ("aim", True)
     monkeypatch.setattr(recommendation, "_MAX_CLOSURE", 128)
-    assert recommended(terms(Shape.TABLE), large).name == "clique_tree"
+    assert recommended(terms(Shape.TABLE), large).name == "shrunken_residuals"
+    assert recommended(terms(Shape.TABLE), large, rows=True).name == "clique_tree"
     monkeypatch.setattr(recommendation, "_MAX_CLOSURE", 129)
     monkeypatch.setattr(recommendation, "LARGEST_CELLS", 84 * 12**3 + 36 * 12**2 + 9 * 12 - 1)
-    assert recommended(terms(Shape.TABLE), large).name == "clique_tree"
+    assert recommended(terms(Shape.TABLE), large).name == "shrunken_residuals"
+
+
+@pytest.mark.parametrize(("attributes", "rows", "name"), [
+    (49, False, "aim"), (50, False, "shrunken_residuals"), (50, True, "aim"),
+])  # fmt: skip
+def test_wide_tables_are_measured_whole_if_no_rows_are_wanted(attributes: int, rows: bool, name: str) -> None:
+    domain = Domain.of({f"a{number:02d}": 12 for number in range(attributes)})
+    neighbours = Workload(Marginals(domain, tuple(pairwise(domain.names))), np.ones(attributes - 1))
+    assert recommended(terms(Shape.TABLE), neighbours, rows=rows).name == name
 
 
 def test_where_nothing_accepts_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,6 +21,9 @@ QUERIES = Conjunctions(VIEW, np.array([[0, 1], [3, 1], [1, 0]]), np.array([[0, 0
 def test_the_objective_counts_the_satisfied_samples_of_every_record(seed: int, kind: str, bits: int) -> None:
     case = problem(kind, seed)
     record = (bits >> np.arange(12)) % 2 == 1
+    if "mixed" in kind:  # Short clauses are padded, which changes no legal record.
+        for start, stop in case.queries.view.groups:
+            record[start:stop] = np.arange(stop - start) == (bits >> start) % (stop - start)
     assert case.clauses.value(record[case.clauses.columns]) == worth(case, record)
 
 

@@ -73,13 +73,15 @@ def test_digests_name_everything_that_is_asked() -> None:
         SatisfactionHistogram(QUERIES),
         SatisfactionHistogram(QUERIES, GROUPS),
         SatisfactionHistogram(conjunctions(7)),
+        SatisfactionHistogram(QUERIES, None, np.array([0, 1])),
+        SatisfactionHistogram(QUERIES, None, np.array([0, 2])),
         ClippedSums(QUERIES, weights),
         ClippedSums(QUERIES, other),
         ClippedSums(QUERIES, np.repeat(weights, 3, axis=0), GROUPS),
         ClippedSums(QUERIES, np.repeat(weights, 3, axis=0), GROUPS[::-1]),
     ]
     assert len({one.digest() for one in asked}) == len(asked)
-    assert ClippedSums(QUERIES, weights.copy()).digest() == asked[3].digest()
+    assert ClippedSums(QUERIES, weights.copy()).digest() == asked[5].digest()
 
 
 def test_what_was_checked_cannot_be_changed() -> None:
@@ -109,6 +111,28 @@ def test_groups_are_numbered_without_gaps(groups: np.ndarray, wanted: str) -> No
         SatisfactionHistogram(QUERIES, groups)
     with pytest.raises(ValueError, match=wanted):
         ClippedSums(QUERIES, np.ones((3, 7), dtype=np.int64), groups)
+
+
+@pytest.mark.parametrize(
+    ("starts", "wanted"),
+    [
+        ([1, 2], "want 0 first"),
+        ([0, 2, 2], "want 0 first"),
+        ([[0, 1]], "want 0 first"),
+        (np.zeros(0, dtype=np.int64), "want 0 first"),
+        ([0.0, 1.5], "want signed integers"),
+        ([0, 7], "want at most 6, the largest group"),
+    ],
+)
+def test_cells_start_at_0_and_ascend(starts: object, wanted: str) -> None:
+    with pytest.raises(ValueError, match=wanted):
+        SatisfactionHistogram(QUERIES, None, np.asarray(starts))
+
+
+def test_cells_start_where_they_are_asked_to() -> None:
+    histogram = SatisfactionHistogram(QUERIES, GROUPS, np.array([0, 1, 3]))
+    assert (histogram.cells, histogram.size, histogram.cell_starts.tolist()) == (3, 9, [0, 1, 3])
+    assert SatisfactionHistogram(QUERIES).cell_starts.tolist() == [0, 1, 2, 4]
 
 
 def test_negated_literals_are_refused() -> None:

@@ -80,7 +80,10 @@ def test_conjunctions_keep_their_arrays_from_being_written() -> None:
 @pytest.mark.parametrize(
     ("columns", "negated", "message"),
     [
-        (np.array([[0, 0]]), np.zeros((1, 2)), "names a column twice"),
+        (np.array([[0, 0]]), np.array([[0, 1]]), "names a column twice"),
+        (np.array([[0, 0, 1]]), np.zeros((1, 3)), "names a column twice"),
+        (np.array([[0, 1, 0, 0]]), np.zeros((1, 4)), "names a column twice"),
+        (np.array([[1, 2, 2], [0, 1, 1]]), np.array([[0, 0, 0], [0, 0, 1]]), "names a column twice"),
         (np.array([[3, 1, 3]]), np.zeros((1, 3)), "names a column twice"),
         (np.array([[0, 5]]), np.zeros((1, 2)), "outside 0..4"),
         (np.array([[-1]]), np.zeros((1, 1)), "outside 0..4"),
@@ -92,6 +95,23 @@ def test_conjunctions_keep_their_arrays_from_being_written() -> None:
 def test_bad_conjunctions_are_refused(columns: NDArray[np.int32], negated: NDArray[np.bool_], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         Conjunctions(VIEW, columns, negated)
+
+
+def test_a_conjunction_of_fewer_literals_repeats_its_last_one() -> None:
+    queries = conjunctions([[3, 1, 2], [0, 4, 4], [2, 2, 2]], [[False] * 3, [False, True, True], [True] * 3])
+    assert (queries.order, queries.orders.tolist(), queries.is_mixed) == (3, [3, 2, 1], True)
+    assert queries.counted.tolist() == [[True, True, True], [True, True, False], [True, False, False]]
+    assert queries.description == "3 conjunctions of 1 to 3"
+    assert queries.only(np.array([2, 0])).orders.tolist() == [1, 3]
+    assert not queries.only(np.array([0])).is_mixed
+
+
+def test_conjunctions_of_several_orders_are_joined_at_the_largest_width() -> None:
+    single, triple = conjunctions([[4]], [[True]]), conjunctions([[0, 1, 2]], [[False, True, False]])
+    joined = Conjunctions.joined([single, triple])
+    assert joined.columns.tolist() == [[4, 4, 4], [0, 1, 2]]
+    assert joined.negated.tolist() == [[True, True, True], [False, True, False]]
+    assert joined.orders.tolist() == [1, 3]
 
 
 def test_single_columns_are_the_positive_literals() -> None:

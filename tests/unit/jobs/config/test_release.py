@@ -212,7 +212,7 @@ REFUSED: list[tuple[dict[str, Any], str, object, str]] = [
     (TABLE, "privacy.units", 0, "privacy.units is 0; want private, or the public number of units"),
     (TABLE, "privacy.units", True, "privacy.units is True; want private, or the public number of units"),
     (TABLE, "privacy.neighbours", "replace_one_unit", "want units: N, or add_remove_unit"),
-    (TABLE, "workload", {}, "workload: want exactly one of marginals, products, conjunctions and parities"),
+    (TABLE, "workload", {}, "workload: want exactly one of marginals, products, conjunctions, parities and itemsets"),
     (TABLE, "workload.conjunctions", {"count": 1, "order": 1}, "workload: want exactly one"),
     (TABLE, "workload.marginals.attributes", [], "workload.marginals.attributes: want all, or a list"),
     (TABLE, "workload.marginals", {}, "workload.marginals: order is missing"),
@@ -253,8 +253,8 @@ REFUSED: list[tuple[dict[str, Any], str, object, str]] = [
     (BASKETS, "workload.conjunctions.weights", "file", "weights: file and weights_file: PATH go together"),
     (BASKETS, "workload.conjunctions.weights_file", "w.csv", "weights: file and weights_file: PATH go together"),
     (BASKETS, "workload.conjunctions.file", "q.csv", "file excludes count, "),
-    (BASKETS, "workload.conjunctions.count", "-", "count is missing; want count and order, or file"),
-    (BASKETS, "workload.conjunctions", {"count": 5}, "order is missing; want count and order, or file"),
+    (BASKETS, "workload.conjunctions.count", "-", "count is missing; want count and order (or orders), or file"),
+    (BASKETS, "workload.conjunctions", {"count": 5}, "order is missing; want count and order (or orders), or file"),
     (BASKETS, "workload", {"parities": {"order": 4}}, "workload.parities.order is 4; want <= 3"),
     (BASKETS, "workload", {"parities": {"order": 2, "seed": 1}}, "want a count too, or no seed"),
     (BASKETS, "workload", {"parities": {"order": 2, "attributes": ["a"]}}, "workload.parities.attributes needs shape"),
@@ -288,7 +288,7 @@ FILES = {
     "a list": ("- 1\n- 2\n", "the config is not a mapping"),
     "a repeated key": ("version: 1\nversion: 1\n", "key 'version' is given twice"),
     "broken": ("version: [1\n", "is not valid YAML"),
-    "a set": (ADULT_YAML.replace("{name: local}", "!!set {a, b}"), "want text, numbers, lists and keys"),
+    "a set": (ADULT_YAML.replace("{name: local}", "!!set {a, b}"), "engine is of type set; want text"),
     "not text": ("\xff\xfe", "cannot be read"),
 }
 

@@ -16,11 +16,11 @@ SERIES = SeriesFacts("5" * 64, 1, 3, "day", "6" * 64)
 
 
 def write_layout_3(url: str) -> None:
-    """Layout 3 is the present one without the tables of series."""
+    """Layout 3 is the present one without the tables of series and of thresholds."""
     ledger = SqlLedger(url)
     ledger.create_dataset("adult", 1.0, 0.0)
     reserve(ledger, contents=(file_content("a"),))
-    tables = ("series_history", "series_steps", "series")
+    tables = ("thresholds", "series_history", "series_steps", "series")
     past_the_ledger(url, *(f"DROP TABLE {name}" for name in tables), "UPDATE ledger_info SET version = 3")
 
 
@@ -31,7 +31,7 @@ def test_layout_3_keeps_everything_and_takes_series(ledger_url: str) -> None:
     ledger = SqlLedger(ledger_url)
     assert [charge.amount for charge in ledger.history("adult")] == [Fraction(1, 3)]
     assert past_the_ledger(ledger_url, kept) == before
-    assert past_the_ledger(ledger_url, "SELECT version FROM ledger_info") == [(5,)]
+    assert past_the_ledger(ledger_url, "SELECT version FROM ledger_info") == [(6,)]
     assert past_the_ledger(ledger_url, "SELECT count(*) FROM contents") != [(0,)]
     ledger.plan(planned("b" * 64, series=SERIES))
     ledger.reserve("b" * 64, Budget.pure(Fraction(1, 3)), SERIES)

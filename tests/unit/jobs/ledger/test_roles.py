@@ -23,7 +23,7 @@ RUN, READ, WORKER = "marquee_run", "marquee_read", "marquee_worker"
 ROLES = (RUN, READ, WORKER)
 APPEND_ONLY = (
     "charges", "grants", "places", "contents", "partitionings", "release_blocks",
-    "series", "series_steps", "series_history",
+    "series", "series_steps", "series_history", "thresholds",
 )  # fmt: skip
 TABLES = ("ledger_info", "datasets", "consumers", "releases", *APPEND_ONLY)
 SECRETS = {

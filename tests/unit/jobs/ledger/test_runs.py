@@ -132,7 +132,7 @@ def test_a_ledger_that_goes_away_in_the_middle_is_waited_for(place: Place, monke
     assert len(place.ledger.history("people")) == 1
 
 
-def no_room(*_: object) -> None:
+def no_room(*_: object, **__: object) -> None:
     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "/secret/place")
 
 

@@ -78,7 +78,7 @@ def test_layout_1_is_moved_with_all_that_it_holds(ledger_url: str) -> None:
     found = {name: (one.state.value, one.answers, one.journal_head) for name, one in records.items() if one}
     assert found == {"a": ("measuring", None, "h"), "b": ("published", None, "w"), "c": ("planned", 0, None)}
     assert [(grant.epsilon, grant.reason, grant.granted) for grant in ledger.grants("adult")] == [(1, "created", DAY)]
-    assert past_the_ledger(ledger_url, "SELECT version FROM ledger_info") == [(5,)]
+    assert past_the_ledger(ledger_url, "SELECT version FROM ledger_info") == [(6,)]
 
 
 def test_processes_that_find_layout_1_together_move_it_once(ledger_url: str) -> None:
@@ -143,7 +143,7 @@ def test_a_move_that_fails_leaves_the_old_ledger(ledger_url: str, monkeypatch: p
 
 
 @pytest.mark.parametrize(
-    ("version", "says"), [(6, "layout 6, but this program supports only layouts up to 5"), (0, "layout 0")]
+    ("version", "says"), [(7, "layout 7, but this program supports only layouts up to 6"), (0, "layout 0")]
 )
 def test_an_unknown_layout_is_refused(ledger_url: str, version: int, says: str) -> None:
     ledger = SqlLedger(ledger_url)

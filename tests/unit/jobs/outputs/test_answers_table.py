@@ -15,11 +15,12 @@ import jobs.outputs.answers_table
 from dpcore.domain import BinaryView, Domain
 from dpcore.queries import Conjunctions, Marginals, Queries
 from dpcore.queries.ranges import all_ranges, prefix, range_marginals
-from dpcore.uncertainty import Answers, of_model
-from jobs.outputs.answers_table import query_texts, write_answers
+from dpcore.uncertainty import Answers, Estimation, of_model
+from jobs.outputs.answers_table import ESTIMATES, attribute_names, fixed_schema, query_texts, write_answers
 from pipelines.attributes import Attribute, Kind, days_since_epoch
 from pipelines.layout import BasketLayout, TableLayout
 from pipelines.schema import Schema
+from tests.support.estimates import ESTIMATE_COLUMNS
 
 SCHEMA = Schema(
     (
@@ -158,6 +159,19 @@ def test_an_answer_without_a_deviation_was_not_measured(tmp_path: Path) -> None:
     table = pq.read_table(tmp_path / "partly.parquet")
     assert table.column("measured").to_pylist() == [True, False]
     assert table.column("upper").to_pylist() == [2.5, 3.0]
+
+
+def test_estimates_have_measured_values_q_values_and_guaranteed_intervals(tmp_path: Path) -> None:
+    queries = Conjunctions(BASKETS.view, np.array([[3, 7], [4, 9]]), np.zeros((2, 2), dtype=bool))
+    nan, values = np.nan, np.array([0.0, 12.0])
+    estimation = Estimation(np.array([-3.5, nan]), np.array([0.75, nan]), np.zeros(2), np.array([30.0, 40.0]))
+    answers = Answers(values, np.array([4.0, nan]), values, values + 5, measured=True, estimation=estimation)
+    write_answers(tmp_path / "estimates.parquet", queries, answers, BASKETS)
+    table = pq.read_table(tmp_path / "estimates.parquet")
+    assert table.column_names == [*ESTIMATES.names, "items", "negated"]
+    assert fixed_schema(table.column_names) is ESTIMATES
+    assert attribute_names(table.column_names) == ["items", "negated"]
+    assert table.select(ESTIMATES.names).to_pydict() == ESTIMATE_COLUMNS
 
 
 def test_equal_answers_give_equal_bytes(tmp_path: Path) -> None:

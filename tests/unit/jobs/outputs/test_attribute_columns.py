@@ -74,6 +74,18 @@ def test_negated_literals_are_marked(tmp_path: Path) -> None:
     assert table["answer_attribute"].to_pylist() == [None, None, "false"]
 
 
+def test_a_repeated_last_literal_is_listed_once(tmp_path: Path) -> None:
+    columns, negated = np.array([[0, 5], [9, 9]], dtype=np.int32), np.array([[True, False], [True, True]])
+    table = written(tmp_path, Conjunctions(TABLE.view, columns, negated))
+    assert table["query"].to_pylist() == ['town!="A & B" & age=[0, 30)', "answer!=false"]
+    assert table["town"].to_pylist() == ["!=A & B", None]
+    assert table["answer_attribute"].to_pylist() == [None, "!=false"]
+    baskets = written(tmp_path, Conjunctions(BinaryView(1000), columns, negated), BasketLayout("user", "item", 1000))
+    assert baskets["query"].to_pylist() == ["!0 & 5", "!9"]
+    assert baskets["items"].to_pylist() == [[0, 5], [9]]
+    assert baskets["negated"].to_pylist() == [[True, False], [True]]
+
+
 def test_conjunctions_and_parities_of_baskets_list_their_items(tmp_path: Path) -> None:
     baskets = BasketLayout("user", "item", 1000)
     columns, negated = np.array([[7, 12], [3, 999]], dtype=np.int32), np.array([[False, True], [False, False]])

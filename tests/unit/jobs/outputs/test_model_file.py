@@ -1,4 +1,4 @@
-"""model.npz: written for graphical models alone, and read only with the layout that it belongs to."""
+"""model.npz and baskets.npz: written for two kinds of models, and read only with the layout that they belong to."""
 
 from __future__ import annotations
 
@@ -8,15 +8,17 @@ import numpy as np
 import pytest
 
 from dpcore.domain import Domain
-from dpcore.errors import IntegrityError
+from dpcore.errors import InputError, IntegrityError
 from dpcore.estimation.multiplicative_weights.dense import DenseModel
 from dpcore.estimation.multiplicative_weights.factored import FactoredModel
-from jobs.outputs.model_file import read_model, write_model
+from dpcore.queries import Conjunctions
+from jobs.outputs.model_file import read_baskets, read_model, write_model
 from pipelines.attributes import Attribute, Kind
 from pipelines.layout import BasketLayout, TableLayout
 from pipelines.schema import Schema
 from tests.support.graphical_models import random_model
 from tests.support.graphs import GraphShape
+from tests.unit.dpcore.estimation.baskets.test_basket_model import mixture
 
 LAYOUT = TableLayout(
     "person", Schema(tuple(Attribute(name, Kind.INTEGER, edges=(0, 1, 2, 3), null=False) for name in "abc"))
@@ -50,3 +52,20 @@ def test_baskets_have_no_graphical_model(tmp_path: Path) -> None:
     write_model(tmp_path, random_model(GraphShape(Domain.of({"a": 3}), ()), 1))
     with pytest.raises(IntegrityError, match="want the model of this release"):
         read_model(tmp_path, BasketLayout("user", "item", 3))
+
+
+def test_a_model_of_baskets_is_a_file_of_its_own(tmp_path: Path) -> None:
+    model = mixture()
+    write_model(tmp_path, model)
+    assert read_model(tmp_path, BasketLayout("user", "item", 300)) is None
+    again = read_baskets(tmp_path, BasketLayout("user", "item", 300))
+    assert again is not None
+    queries = Conjunctions.single_columns(model.view)
+    assert np.array_equal(again.answer(queries), model.answer(queries))
+    for layout in (LAYOUT, BasketLayout("user", "item", 299)):
+        with pytest.raises(IntegrityError, match="has other items than the data"):
+            read_baskets(tmp_path, layout)
+    (tmp_path / "baskets.npz").write_bytes(b"cut short")
+    with pytest.raises(InputError, match="not a model of baskets"):
+        read_baskets(tmp_path, BasketLayout("user", "item", 300))
+    assert read_baskets(tmp_path / "nowhere", LAYOUT) is None

@@ -95,7 +95,8 @@ def test_errors_fall_as_epsilon_grows_and_are_those_of_plans(tmp_path: Path) -> 
     assert None not in known
     assert known == sorted(known, key=lambda error: -(error or 0))
     assert points[3].error == made.plan.predicted_error
-    lines = error_lines(points, "hdmm")
+    lines = error_lines(points, "hdmm", "the end")
+    assert lines[-1] == "the end"
     bars = [line.count("#") for line in lines[1:-1]]
     assert bars == sorted(bars, reverse=True)
     assert (bars[0], bars[-1]) == (40, 1)
@@ -107,6 +108,6 @@ def test_no_epsilon_is_larger_than_a_config_accepts(tmp_path: Path) -> None:
 
 
 def test_without_a_formula_it_says_so() -> None:
-    lines = error_lines([ErrorAt(1.0, None), ErrorAt(2.0, None)], "mst")
+    lines = error_lines([ErrorAt(1.0, None), ErrorAt(2.0, None)], "mst", "the end")
     assert len(lines) == 1
     assert "mechanism mst has no formula for its error" in lines[0]

@@ -31,6 +31,8 @@ CASES = [
     (ClippedGaussian(), BASKETS, Currency.PURE),
     (ClippedGaussian(), BASKETS, Currency.ZCDP),
     (ClippedGaussian(), BASKETS, Currency.GDP),
+    (ClippedGaussian(), "conjunctions of baskets", Currency.PURE),
+    (ClippedGaussian(), "conjunctions of baskets", Currency.GDP),
 ]
 
 

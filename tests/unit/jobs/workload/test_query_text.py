@@ -49,6 +49,18 @@ def test_what_is_written_is_read_back(layout: Layout, order: int) -> None:
     assert np.array_equal(found.negated, queries.negated)
 
 
+@pytest.mark.parametrize("layout", [TABLE, BASKETS])
+def test_mixed_orders_are_read_back(layout: Layout) -> None:
+    generator = np.random.default_rng(5)
+    parts = [random_conjunctions(layout.view, 6, order, generator, negate=True) for order in (3, 1, 2)]
+    queries = Conjunctions.joined(parts)
+    written = texts(queries, layout)
+    assert [text.replace("job & rank", "").count("&") + 1 for text in written] == queries.orders.tolist()
+    found = read_conjunctions(written, layout)
+    assert np.array_equal(found.columns, queries.columns)
+    assert np.array_equal(found.negated, queries.negated)
+
+
 def test_every_column_is_read_back() -> None:
     named = [text for (text,) in zip(texts(Conjunctions.single_columns(TABLE.view), TABLE), strict=True)]
     assert read_columns(named, TABLE).tolist() == list(range(TABLE.view.columns))
@@ -79,7 +91,9 @@ def test_two_negated_values_of_one_attribute_are_a_query() -> None:
 
 
 BAD: list[tuple[list[str], Layout, int, str]] = [
-    (["1 & 2", "1 & 2 & 3"], BASKETS, 1, "has 3 literals, but the queries before have 2; want equal numbers"),
+    (["1 & 2 & 3", "1 & 1"], BASKETS, 1, "names an item or a value twice"),
+    (["1 & 2 & 3", "4 & !4"], BASKETS, 1, "names an item or a value twice"),
+    (["sex=male", "sex=male & sex=female"], TABLE, 1, "requires two values of one attribute"),
     (["1 & 2", "3 & 1000"], BASKETS, 1, r"item 1000 is out of range; want 0 \.\. 999"),
     (["1 & -2"], BASKETS, 0, "'-2' is not a literal; want the number of an item, or ! and a number"),
     (["1 & 2", "5 & 5"], BASKETS, 1, "names an item or a value twice"),

@@ -15,6 +15,7 @@ from dpcore.errors import ConfigError, EngineError, IntegrityError
 from dpcore.exact_statistics import QueryAnswers, Request
 from dpcore.queries import Conjunctions, Marginals, UnitCount
 from dpcore.queries.generation import all_parities, random_conjunctions
+from dpcore.queries.mixed_orders import random_mixed_conjunctions
 from pipelines.aggregators import Aggregator, BasketBlock, Block, TableBlock, aggregator_for, contingency, packing
 from pipelines.aggregators.protocol import SLOTS
 from pipelines.layout import BasketLayout, TableLayout
@@ -38,6 +39,7 @@ def conjunctions(view: BinaryView, order: int, count: int) -> QueryAnswers:
     return QueryAnswers(random_conjunctions(view, count, order, np.random.default_rng(order), negate=True))
 
 
+MIXED = random_mixed_conjunctions(BASKETS.view, 60, [1, 2, 4], np.random.default_rng(3), negate=True)
 REQUESTS: list[tuple[Request, TableLayout | BasketLayout]] = [
     (UnitCount(), TABLE),
     (UnitCount(), BASKETS),
@@ -46,6 +48,7 @@ REQUESTS: list[tuple[Request, TableLayout | BasketLayout]] = [
     (conjunctions(BASKETS.view, 1, 18), BASKETS),
     (conjunctions(BASKETS.view, 3, 60), BASKETS),
     (conjunctions(BASKETS.view, 5, 30), BASKETS),
+    (QueryAnswers(MIXED), BASKETS),
     (QueryAnswers(all_parities(BASKETS.view, 3)), BASKETS),
     (QueryAnswers(all_parities(TABLE.view, 2)), TABLE),
     *(

@@ -38,6 +38,19 @@ def random_queries(order: int, count: int) -> Conjunctions:
     return Conjunctions(BinaryView(ITEMS), columns, np.zeros_like(columns, dtype=bool))
 
 
+def test_groups_of_several_orders_equal_the_definition() -> None:
+    parts = [random_queries(order, 30) for order in (1, 2, 3, 4)]
+    groups = np.repeat(np.arange(4, dtype=np.int32), 30)
+    asked = ClippedSums.of(Conjunctions.joined(parts), [2, 3, 1.5, 1], groups, factors=[1, 0.5, 2, 1])
+    matrix = matrix_of(500, 0.4)
+    aggregator = aggregator_for(asked, LAYOUT)
+    counted = aggregator.extract(aggregator.add(aggregator.create(), block_of(matrix)))
+    assert counted.tolist() == by_definition(asked, matrix).tolist()
+    for group, part in enumerate(parts):
+        alone = ClippedSums(part, asked.weights[group : group + 1])
+        assert counted[groups == group].tolist() == by_definition(alone, matrix).tolist()
+
+
 @pytest.mark.parametrize("cache", [1, packing._CACHE])
 @pytest.mark.parametrize("units", [1, 64, 513, 1300])
 @pytest.mark.parametrize("order", [1, 2, 3, 5])
@@ -53,6 +66,8 @@ def test_equals_the_definition(
     for asked in (
         SatisfactionHistogram(queries),
         SatisfactionHistogram(queries, groups),
+        SatisfactionHistogram(queries, None, np.array([0, 1, 2, 3, 11, 40])),
+        SatisfactionHistogram(queries, groups, np.array([0, 2, 5])),
         ClippedSums.of(queries, [2]),
         ClippedSums(queries, weights, groups),
     ):
@@ -65,9 +80,9 @@ def test_sums_that_pass_64_bits_are_an_engine_error(monkeypatch: pytest.MonkeyPa
     asked = ClippedSums(random_queries(1, ITEMS), np.full((1, ITEMS + 1), 1 << 40))
     aggregator, block = aggregator_for(asked, LAYOUT), block_of(matrix_of(100, 0.2))
     total = int(aggregator.add(aggregator.create(), block)[ITEMS])
-    monkeypatch.setattr(clipped, "_LARGEST_TOTAL", total)
+    monkeypatch.setattr(clipped, "LARGEST_TOTAL", total)
     assert aggregator.add(aggregator.create(), block)[ITEMS] == total
-    monkeypatch.setattr(clipped, "_LARGEST_TOTAL", total - 1)
+    monkeypatch.setattr(clipped, "LARGEST_TOTAL", total - 1)
     with pytest.raises(EngineError, match="does not fit 64 bits"):
         aggregator.add(aggregator.create(), block)
 
@@ -107,3 +122,19 @@ def test_a_group_that_bins_more_or_fewer_units_than_there_are_is_found(change: i
     total[int(np.argmax(total[:-2]))] += change
     with pytest.raises(IntegrityError, match="count every unit once"):
         aggregator.extract(total)
+
+
+@pytest.mark.parametrize("groups", [1, 3])
+def test_counters_hold_the_number_of_satisfied_queries_however_far_the_carries_reach(groups: int) -> None:
+    """Queries that all, few and no records satisfy, in mixed order; the reference counts them in numpy."""
+    generator = np.random.default_rng(groups)
+    shares = generator.choice([0.0, 0.02, 0.5, 0.97, 1.0], size=40)
+    held = generator.random((40, 512)) < shares[:, None]
+    bits = np.packbits(held, axis=1, bitorder="little").view(np.uint64)
+    rows = generator.integers(0, 40, (1_000, 3)).astype(np.uint32)
+    group_of = generator.integers(0, groups, 1_000).astype(np.int32)
+    satisfied, met = clipped._satisfied(bits, rows, group_of, np.bincount(group_of, minlength=groups))
+    holds = held[rows].all(axis=1)  # [queries, records]
+    expected = np.stack([holds[group_of == group].sum(axis=0) for group in range(groups)])
+    assert satisfied.tolist() == expected.tolist()
+    assert met.tolist() == np.flatnonzero(holds.any(axis=1)).tolist()

@@ -18,8 +18,9 @@ def test_a_slab_stays_small_however_many_columns_are_asked_for(rows: int) -> Non
     assert 8 * rows * words <= max(8 << 20, 64 * rows)
 
 
+@pytest.mark.parametrize("by_size", [False, True])
 @pytest.mark.parametrize("cache", [1, packing._CACHE])
-def test_slabs_hold_every_record_once(cache: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_slabs_hold_every_record_once(cache: int, by_size: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(packing, "_CACHE", cache)
     units, items = 1100, 30
     held = np.random.default_rng(0).random((units, items)) < 0.3
@@ -29,7 +30,7 @@ def test_slabs_hold_every_record_once(cache: int, monkeypatch: pytest.MonkeyPatc
     assert packed.used == 3
     assert packed.rows_of(np.array([3, 7, 29], dtype=np.int32)).tolist() == [0, 1, 2]
     found, stops = [], [0]
-    for here, bits in packed.slabs(block):
+    for here, bits in packed.slabs(block, by_size=by_size):
         assert here.start == stops[-1]
         assert bits.ctypes.data % 64 == 0
         ones = np.unpackbits(bits.view(np.uint8), axis=1, bitorder="little").astype(bool)
@@ -39,7 +40,8 @@ def test_slabs_hold_every_record_once(cache: int, monkeypatch: pytest.MonkeyPatc
         found.append(ones[:, :records])
         stops.append(here.stop)
     assert stops[-1] == units
-    assert (held[:, [3, 7, 29]] == np.concatenate(found, axis=1).T).all()
+    order = np.argsort(-held.sum(axis=1), kind="stable") if by_size else np.arange(units)
+    assert (held[order][:, [3, 7, 29]] == np.concatenate(found, axis=1).T).all()
 
 
 def test_a_block_without_records_has_no_slab() -> None:

@@ -7,11 +7,12 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 
 from dpcore.errors import ConfigError
-from pipelines.generate.table import ROWS_AT_ONCE, UNIT, write_table
+from pipelines.generate.table import ARROW_SCHEMA, ROWS_AT_ONCE, UNIT, write_table
 from pipelines.schema import Kind, load_schema
 
 ROWS = 2 * ROWS_AT_ONCE + 3
@@ -35,6 +36,22 @@ def test_files_do_not_change_the_rows(people: tuple[pa.Table, Path], tmp_path: P
     assert pq.read_table(tmp_path / "one").equals(people[0])
     write_table(tmp_path / "other", rows=ROWS, files=1, seed=2)
     assert not pq.read_table(tmp_path / "other").equals(people[0])
+
+
+def test_a_csv_file_has_the_same_people(people: tuple[pa.Table, Path], tmp_path: Path) -> None:
+    schema = write_table(tmp_path / "new" / "people.csv", rows=ROWS, seed=1)
+    assert schema == tmp_path / "new" / "people.schema.yaml"
+    types = pa.csv.ConvertOptions(column_types=ARROW_SCHEMA, strings_can_be_null=True)
+    read = pa.csv.read_csv(tmp_path / "new" / "people.csv", convert_options=types)
+    assert read.to_pydict() == people[0].to_pydict()
+    with pytest.raises(ConfigError, match="exists already"):
+        write_table(tmp_path / "new" / "people.csv", rows=ROWS)
+
+
+def test_a_csv_file_is_one_file(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="one CSV file"):
+        write_table(tmp_path / "people.csv", rows=ROWS, files=2)
+    assert not list(tmp_path.iterdir())
 
 
 def test_the_schema_describes_the_table(people: tuple[pa.Table, Path]) -> None:

@@ -35,6 +35,7 @@ def test_conjunctions_are_sums_over_all_cells(data: st.DataObject, order: int) -
         for _ in range(3)
     ]
     columns, negated = (np.array(part) for part in zip(*rows, strict=True))
+    columns[0, 1:], negated[0, 1:] = columns[0, 0], negated[0, 0]  # A single literal, repeated.
     bits = one_hot_matrix(DOMAIN, CODES)
     expected = [CELLS[(bits[:, c] != n).all(axis=1)].sum() for c, n in zip(columns, negated, strict=True)]
     result = answers_of_tables(Conjunctions(VIEW, columns.astype(np.int32), negated), DOMAIN, answer)

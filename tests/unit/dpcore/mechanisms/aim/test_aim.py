@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -17,7 +19,7 @@ from dpcore.estimation.graphical.fitting.fit import FitSettings, GraphicalFit, f
 from dpcore.estimation.graphical.structure.junction_tree import JunctionTree
 from dpcore.evaluation import exact_answers, workload_error
 from dpcore.exact_statistics import Request
-from dpcore.kernel.budget import Budget
+from dpcore.kernel.budget import Budget, Currency
 from dpcore.measurement import mean_absolute_noise
 from dpcore.mechanisms.aim import aim
 from dpcore.mechanisms.aim.aim import Aim
@@ -56,6 +58,43 @@ def test_all_of_the_budget_is_spent_and_never_more(
     assert len(kernel.charges) == len(kernel.shares)
     before = len(kernel.start) + len(kernel.whole)
     assert len(release.measurements) == before + len(kernel.rounds) + len(kernel.again)
+
+
+@every_budget
+def test_without_work_the_batch_gets_all_that_remains(budget: Budget) -> None:
+    kernel, release = run(replace(aim_with(workload_error=1e-9), max_work=0.0), budget)
+    assert kernel.rounds == []
+    assert 0 <= kernel.remaining_share < Fraction(1, 2**60)
+    assert {clique for clique, _ in kernel.again} == {clique for clique, _ in kernel.start if len(clique) > 1}
+    assert np.isfinite(release.answers.values).all()
+
+
+@every_budget
+def test_without_work_the_whole_workload_gets_all_that_remains(budget: Budget) -> None:
+    mechanism = aim_with(start_error=1e9, workload_error=1e9)
+    kernel, _ = run(replace(mechanism, max_work=0.0), budget)
+    assert kernel.rounds == []
+    assert 0 <= kernel.remaining_share < Fraction(1, 2**30)
+    if budget.currency is Currency.PURE:  # Its marginals are measured as they are, and again.
+        counts = Counter(clique for clique, _ in [*kernel.start, *kernel.again])
+        assert {counts[clique] for clique in WORKLOAD.queries.cliques if len(clique) == 3} == {2}
+    else:
+        (first, _), (second, _) = kernel.whole
+        assert first.digest() == second.digest()
+
+
+@every_budget
+def test_without_work_and_without_a_batch_one_round_spends_all_that_remains(budget: Budget) -> None:
+    mechanism = aim_with(batch_share=0, start_error=1e9, workload_error=1e-9)
+    kernel, _ = run(replace(mechanism, max_work=0.0), budget)
+    assert len(kernel.rounds) == 1
+    assert 0 <= kernel.remaining_share < Fraction(1, 2**60)
+
+
+@pytest.mark.parametrize("max_work", [-1.0, float("nan")])
+def test_a_work_limit_below_0_is_refused(max_work: float) -> None:
+    with pytest.raises(ConfigError, match=r"mechanism.max_work is .*; want a finite number >= 0"):
+        run(replace(aim_with(), max_work=max_work), BUDGETS[1])
 
 
 @every_budget
@@ -214,7 +253,7 @@ def test_the_candidate_of_the_largest_score_is_measured_and_learnt() -> None:
 @pytest.mark.parametrize("cells", [1, 20, 60, 150, 10**6])
 def test_the_junction_tree_keeps_to_its_limit_in_every_round(cells: int) -> None:
     """A round may use the part of it that is spent once it is done (Algorithm 6, line 13); single attributes always."""
-    kernel, release = run(Aim(max_model_mb=8 * cells / 2**20), Budget.zcdp(1000))
+    kernel, release = run(aim_with(max_model_mb=8 * cells / 2**20, no_batch_error=0.0), Budget.zcdp(1000))
     domain = DOMAIN.project("abcde")
     known = [clique for clique, _ in kernel.start] + [term.clique for one, _ in kernel.whole for term in one.terms]
     largest = max(14, cells if len(known) > 5 else 14)
@@ -343,11 +382,11 @@ def test_other_queries_are_refused() -> None:
 def test_pairs_have_their_own_priors_in_the_last_fit_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[bool] = []
 
-    def watched(*settled: object) -> GraphicalFit:
+    def watched(*settled: object, **named: object) -> GraphicalFit:
         fitting = settled[3]
         assert isinstance(fitting, FitSettings)
         asked.append(fitting.empirical_bayes)
-        return fit_model(*settled)  # type: ignore[arg-type]
+        return fit_model(*settled, **named)  # type: ignore[arg-type]
 
     monkeypatch.setattr(aim, "fit_model", watched)
     run(Aim(), BUDGETS[1])

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,16 +13,25 @@ import pytest
 from dpcore.errors import ScaleError
 from dpcore.estimation.graphical.answering.model import GraphicalModel
 from dpcore.estimation.graphical.confidence.error_round import ErrorRound
+from dpcore.estimation.graphical.fitting.linear_measurements import measured_cliques
 from dpcore.estimation.graphical.structure.junction_tree import JunctionTree
 from dpcore.kernel.budget import Budget
 from dpcore.mechanisms.aim.aim import Aim
 from dpcore.queries.ranges import prefix, range_marginals
 from dpcore.testing.doubles import private_statistics
-from dpcore.workload import all_k_way, explicit, linear
+from dpcore.workload import Workload, all_k_way, explicit, linear
 from tests.support.aim_runs import DOMAIN, GENERATOR, TABLE, UNITS, WORKLOAD, Recorder, aim_with, every_budget, run
 
 POOR, MIDDLE, RICH = Budget.zcdp(Fraction(1, 5000)), Budget.zcdp(Fraction(1, 80)), Budget.zcdp(5)
-BATCH = aim_with(start_error=1e9, workload_error=0.0)  # One-way marginals once, then always a batch.
+
+
+def batch_with(mechanism: Aim | None = None, **constants: Any) -> Aim:
+    """AIM that measures one-way marginals, then always a batch of the size that a budget gets which is not rich."""
+    constants = {"start_error": 1e9, "workload_error": 0.0, "rich_error": 0.0, "no_batch_error": 0.0} | constants
+    return aim_with(mechanism, **constants)
+
+
+BATCH = batch_with()
 
 
 def shares(kernel: Recorder, release_batch: tuple[int, int] | None) -> tuple[float, float, float]:
@@ -66,8 +77,8 @@ def test_a_batch_spends_its_share_whether_errors_are_asked_or_not(
 
     Half of the budget tells how many rows there are, which the limits are parts of.
     """
-    mechanism = aim_with(
-        start_share=0.5, max_start_share=0.5, start_error=1e9, workload_error=0.0, batch_share=batch_share,
+    mechanism = batch_with(
+        start_share=0.5, max_start_share=0.5, batch_share=batch_share,
         errors_share=errors_share,
     )  # fmt: skip
     kernel, release = run(mechanism, budget)
@@ -94,7 +105,7 @@ def test_errors_with_more_noise_than_can_be_drawn_are_not_asked() -> None:
 
 @every_budget
 def test_without_a_batch_no_errors_are_asked(budget: Budget) -> None:
-    kernel, release = run(aim_with(batch_share=0, start_error=1e9, workload_error=0.0), budget)
+    kernel, release = run(batch_with(batch_share=0), budget)
     assert kernel.errors == []
     assert not any("errors" in charge.label for charge in kernel.charges)
     assert len(kernel.start) == 5
@@ -106,7 +117,7 @@ def test_without_a_batch_no_errors_are_asked(budget: Budget) -> None:
 @pytest.mark.parametrize("start_error", [1e9, 0.01], ids=["once", "twice"])
 def test_the_places_of_the_batch_are_those_of_its_measurements(budget: Budget, start_error: float) -> None:
     """Also where one-way marginals were measured twice: those may look at noise in between."""
-    kernel, release = run(aim_with(start_error=start_error, workload_error=0.0), budget)
+    kernel, release = run(batch_with(start_error=start_error, workload_error=0.0), budget)
     before = 5 if start_error > 1 else 10
     assert {one.after for one in kernel.errors} == {before}
     assert release.batch == (before, len(kernel.start))
@@ -136,7 +147,7 @@ def test_errors_are_recorded_with_the_model_that_they_are_of() -> None:
 
 @every_budget
 def test_a_round_after_the_batch_gets_what_a_marginal_of_it_got(budget: Budget) -> None:
-    kernel, _ = run(aim_with(start_error=1e9, workload_error=0.0, min_relative_change=1e-300), budget)
+    kernel, _ = run(batch_with(min_relative_change=1e-300), budget)
     assert kernel.errors
     batch = [share for _, share in kernel.start[5:]]
     left = 0.94 * 0.4
@@ -150,9 +161,7 @@ def test_a_round_after_the_batch_gets_what_a_marginal_of_it_got(budget: Budget) 
 
 def test_few_rounds_are_as_large_as_the_budget_wants_them() -> None:
     """Three of them and many marginals in the batch: a share of one of those each would leave some of the budget."""
-    mechanism = aim_with(
-        start_error=1e9, workload_error=0.0, batch_share=0.3, rounds_per_attribute=1, min_relative_change=1e-300
-    )
+    mechanism = batch_with(batch_share=0.3, rounds_per_attribute=1, min_relative_change=1e-300)
     kernel, _ = run(mechanism, RICH)
     wanted = 0.94 * 0.7 / 5
     assert float(sum(share for _, share in kernel.start[5:])) / len(kernel.start[5:]) < wanted
@@ -162,7 +171,7 @@ def test_few_rounds_are_as_large_as_the_budget_wants_them() -> None:
 
 @pytest.mark.parametrize("cells", [1, 20, 60, 150])
 def test_the_batch_keeps_to_its_part_of_the_largest_model(cells: int) -> None:
-    mechanism = aim_with(start_error=1e9, workload_error=0.0, batch_share=0.5, max_model_mb=8 * cells / 2**20)
+    mechanism = batch_with(batch_share=0.5, max_model_mb=8 * cells / 2**20)
     kernel, _ = run(mechanism, RICH)
     domain, domain_cells = DOMAIN.project("abcde"), 14
     chosen = [clique for clique, _ in kernel.start[5:]]
@@ -172,9 +181,7 @@ def test_the_batch_keeps_to_its_part_of_the_largest_model(cells: int) -> None:
 
 @pytest.mark.parametrize("cells", [40, 60, 80, 100, 150])
 def test_rounds_after_a_batch_leave_a_quarter_of_the_largest_model(cells: int) -> None:
-    mechanism = aim_with(
-        start_error=1e9, workload_error=0.0, batch_share=0.3, min_relative_change=1e-9, max_model_mb=8 * cells / 2**20
-    )
+    mechanism = batch_with(batch_share=0.3, min_relative_change=1e-9, max_model_mb=8 * cells / 2**20)
     kernel, release = run(mechanism, Budget.zcdp(50))
     assert kernel.rounds
     assert isinstance(release.model, GraphicalModel)
@@ -204,25 +211,46 @@ def test_a_cheap_workload_is_measured_in_place_of_a_batch() -> None:
     assert release.batch == (3, 4)
 
 
+def ranges_of_pairs() -> Workload:
+    return linear(range_marginals(DOMAIN, [("a", "b"), ("b", "c")], {"b": prefix(4)}))
+
+
 def test_workloads_of_products_have_no_batch() -> None:
-    ranges = linear(range_marginals(DOMAIN, [("a", "b"), ("b", "c")], {"b": prefix(4)}))
+    ranges = ranges_of_pairs()
     private = private_statistics(TABLE, RICH)
-    BATCH.run(private, ranges, generator=GENERATOR)
+    aim_with(products_error=0.0).run(private, ranges, generator=GENERATOR)
     assert not any("errors" in charge.label for charge in private.charges)
     kinds = [charge.label.split()[0] for charge in private.charges]
     assert kinds[:3] == ["measure"] * 3
+    assert kinds[3:5] == ["select", "measure"]
     assert kinds[3:] == ["select", "measure"] * (len(kinds[3:]) // 2)
-    for found in (BATCH, aim_with(batch_share=0)):
+    for found in (BATCH, batch_with(batch_share=0)):
         steps = found.plan(private.terms, ranges).steps
         assert len(steps) == 3
         assert sum(step.share for step in steps) == pytest.approx(1)
+
+
+def test_a_cheap_workload_of_products_is_measured_with_all_that_is_left() -> None:
+    private = private_statistics(TABLE, RICH)
+    release = BATCH.run(private, ranges_of_pairs(), generator=GENERATOR)
+    assert [charge.label.split()[0] for charge in private.charges] == ["measure"] * 5
+    assert private.remaining_share == pytest.approx(0, abs=1e-9)
+    assert [measured_cliques(one) for one in release.measurements[3:]] == [(("a", "b"),), (("b", "c"),)]
+
+
+def test_products_that_the_model_cannot_hold_are_selected_in_rounds() -> None:
+    private = private_statistics(TABLE, RICH)
+    replace(BATCH, max_model_mb=10 * 8 / 2**20).run(private, ranges_of_pairs(), generator=GENERATOR)
+    assert private.charges[3].label.split()[0] == "select"
 
 
 @every_budget
 @pytest.mark.parametrize("batch_share", [0.0, 0.3, 0.6])
 @pytest.mark.parametrize("order", [1, 2, 3])
 def test_the_steps_of_a_plan_sum_to_the_budget(budget: Budget, batch_share: float, order: int) -> None:
-    mechanism = aim_with(batch_share=batch_share, select_share=0.25, errors_share=0.15)
+    mechanism = aim_with(
+        batch_share=batch_share, select_share=0.25, errors_share=0.15, rich_error=0.0, no_batch_error=0.0
+    )
     plan = mechanism.plan(private_statistics(TABLE, budget).terms, all_k_way(DOMAIN, order, "abcde"))
     assert sum(step.share for step in plan.steps) == pytest.approx(1)
     assert all(step.share > 0 for step in plan.steps)
@@ -256,7 +284,7 @@ def test_rounds_end_with_the_first_that_teaches_little(budget: Budget, min_relat
 
     A run may use up its budget first, two of five at worst: one of six has to end so, out of as many as make that sure.
     """
-    mechanism = aim_with(start_error=1e9, workload_error=0.0, min_relative_change=min_relative_change)
+    mechanism = batch_with(min_relative_change=min_relative_change)
     ended = followed = 0
     for _ in range(18):
         kernel, _ = run(mechanism, Budget(budget.currency, 20 * budget.amount))
@@ -272,7 +300,7 @@ def test_rounds_end_with_the_first_that_teaches_little(budget: Budget, min_relat
 
 @every_budget
 def test_what_rounds_leave_measures_the_batch_again_in_its_proportions(budget: Budget) -> None:
-    kernel, release = run(aim_with(start_error=1e9, workload_error=0.0, min_relative_change=1e300), budget)
+    kernel, release = run(batch_with(min_relative_change=1e300), budget)
     assert len(kernel.rounds) == (1 if kernel.errors else 0)
     batch, again = kernel.start[5:], kernel.again
     assert [clique for clique, _ in again] == [clique for clique, _ in batch]
@@ -285,7 +313,7 @@ def test_what_rounds_leave_measures_the_batch_again_in_its_proportions(budget: B
 
 
 def test_where_errors_would_be_noise_there_are_no_rounds() -> None:
-    kernel, _ = run(aim_with(start_error=1e9, workload_error=0.0), POOR)
+    kernel, _ = run(BATCH, POOR)
     assert kernel.errors == kernel.rounds == []
     assert [clique for clique, _ in kernel.again] == [clique for clique, _ in kernel.start[5:]]
     assert kernel.remaining_share < Fraction(1, 2**60)
@@ -295,7 +323,49 @@ def test_the_batch_is_chosen_for_all_that_it_may_get() -> None:
     """The same cliques, whatever part of it is kept for rounds; the model of noisy errors is hardly noisy here."""
     chosen = []
     for batch_share in (0.5, 0.95):
-        mechanism = aim_with(start_error=1e9, workload_error=0.0, batch_share=batch_share, max_model_mb=1e3)
+        mechanism = batch_with(batch_share=batch_share, max_model_mb=1e3)
         kernel, _ = run(mechanism, Budget.zcdp(10**6))
         chosen.append(sorted(clique for clique, _ in kernel.start[5:]))
     assert chosen[0] == chosen[1]
+
+
+def test_a_budget_rich_for_the_rows_makes_a_batch_that_leaves_the_model_to_rounds() -> None:
+    cells, sizes = 40, {}
+    for rich_error in (0.0, 1e9):
+        mechanism = batch_with(rich_error=rich_error, rich_model_share=0.4, max_model_mb=8 * cells / 2**20)
+        kernel, _ = run(mechanism, Budget.zcdp(50))
+        batch = [clique for clique, _ in kernel.start[5:]]
+        sizes[rich_error] = JunctionTree.of(DOMAIN.project("abcde"), batch).cells
+    assert sizes[1e9] <= 0.4 * cells < sizes[0.0] <= 0.6 * cells
+
+
+@every_budget
+def test_without_noise_to_speak_of_there_is_no_batch_and_two_rounds_per_attribute(budget: Budget) -> None:
+    kernel, release = run(batch_with(no_batch_error=1e9, patience=1e-300), budget)
+    assert kernel.errors == []
+    assert [clique for clique, _ in kernel.start] == [(name,) for name in "abcde"]
+    assert release.batch == (0, 5)
+    shares = [float(one.select + one.measure) for one in kernel.rounds]
+    assert len(shares) == 2 * 5
+    assert shares == pytest.approx([0.94 / 10] * 10)
+    assert kernel.remaining_share < Fraction(1, 2**60)
+
+
+def test_without_a_batch_every_round_may_use_the_whole_model_if_the_noise_is_small() -> None:
+    cells = 60
+    kernel, release = run(batch_with(no_batch_error=1e9, max_model_mb=8 * cells / 2**20), RICH)
+    domain, one_way = DOMAIN.project("abcde"), [(name,) for name in "abcde"]
+    allowed = kernel.rounds[0].candidates.cliques
+    assert 0.5 * cells < max(JunctionTree.of(domain, [*one_way, clique]).cells for clique in allowed)
+    assert isinstance(release.model, GraphicalModel)
+    assert release.model.tree.cells <= cells
+
+
+def test_whether_a_budget_is_rich_depends_on_the_noise_of_a_round() -> None:
+    """The expected error of a marginal that one of 2 d rounds measures: above it for a small budget, below for a large
+    one.
+    """
+    mechanism = batch_with(no_batch_error=0.02)
+    for budget, has_batch in ((MIDDLE, True), (Budget.zcdp(1000), False)):
+        kernel, _ = run(mechanism, budget)
+        assert (len(kernel.start) > 5) == has_batch

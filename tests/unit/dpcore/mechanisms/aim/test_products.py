@@ -64,6 +64,13 @@ def test_the_candidates_are_the_terms_restricted_to_some_of_their_attributes() -
     assert found.queries.size == found.sizes.sum()
 
 
+def test_the_whole_workload_shares_by_the_weights_of_its_terms() -> None:
+    queries = range_marginals(DOMAIN, (*CLIQUES, ("b",)), MATRICES)
+    whole = candidates(workload=Workload(queries, np.append(WEIGHTS, 1.0))).whole()
+    weights = dict(zip(whole.cliques, whole.weights.tolist(), strict=True))
+    assert weights == pytest.approx({("a", "b", "c"): 2 / 3, ("b",): 4 / 3, ("a", "b"): 0.5 / 3})
+
+
 def test_one_attribute_with_two_matrices_gives_two_candidates() -> None:
     terms = (Product(("a",), (prefix(5),)), Product(("a", "b"), (np.eye(5, dtype=np.int64), np.eye(3, dtype=np.int64))))
     found = candidates(workload=linear(Products(DOMAIN, terms)))

@@ -27,6 +27,8 @@ def test_the_constants_of_a_profile_leave_something_for_every_part(profile: AimP
     assert profile.min_relative_change > 0
     assert profile.start_error > 0
     assert profile.workload_error >= 0
+    assert 0 <= profile.no_batch_error <= profile.rich_error
+    assert 0 <= profile.rich_model_share <= profile.batch_share
 
 
 @every_budget

@@ -83,7 +83,7 @@ def test_intervals_of_what_all_units_satisfy_keep_their_order() -> None:
     everybody = TinyBaskets(BinaryView(3), np.ones((40, 3), dtype=bool))
     same = conjunctive(Conjunctions(everybody.view, np.tile([0, 1], (2000, 1)), np.zeros((2000, 2), dtype=bool)))
     private = private_statistics(everybody, Budget.gdp(1000), neighbours=REPLACE, units=40)
-    release = with_constants(ClippedGaussian(), min_shrunk_queries=9999).run(
+    release = with_constants(ClippedGaussian(), min_predicted_queries=9999).run(
         private, same, generator=np.random.default_rng(0)
     )
     answers, measured = release.answers, release.measurements[-1]
@@ -109,7 +109,7 @@ def test_unpopular_queries_may_be_left_unmeasured() -> None:
     assert np.abs(answers.values - EXACT)[~measured].mean() < EXACT[~measured].mean()
 
 
-def test_the_plan_names_the_noise_of_a_norm_and_bounds_the_error() -> None:
+def test_the_plan_names_the_noise_by_the_number_of_satisfied_queries() -> None:
     private = private_statistics(BASKETS, Budget.gdp(1), neighbours=REPLACE, units=len(BITS))
     plan = ClippedGaussian().plan(private.terms, conjunctive(TRIPLES))
     assert [step.calls for step in plan.steps] == [1, 1, 1, 1]
@@ -117,18 +117,22 @@ def test_the_plan_names_the_noise_of_a_norm_and_bounds_the_error() -> None:
     assert "C x" in plan.notes[0]
     release = ClippedGaussian().run(private, conjunctive(TRIPLES), generator=np.random.default_rng(0))
     assert plan.predicted_error is None
-    low, high = (float(number) for number in re.findall(r"between ([0-9.]+) and ([0-9.]+) counts", plan.notes[0])[0])
-    absolute = release.measurements[-1].stddev * math.sqrt(2 / math.pi)
-    assert low <= absolute * 1.001
-    assert absolute <= high * 1.001
+    by_number = {
+        int(number.replace(",", "")): float(stddev)
+        for stddev, number in re.findall(r"([0-9.]+) if ([0-9,]+)", plan.notes[0])
+    }
+    assert by_number[100] == pytest.approx(10 * by_number[1], rel=1e-3)
+    stddev = release.measurements[-1].stddev
+    assert by_number[1] <= stddev * 1.001
+    assert stddev <= by_number[1] * math.sqrt(TRIPLES.size) * 1.001
 
 
 def test_a_table_is_taken_by_its_one_hot_columns() -> None:
     table = TinyTable(DOMAIN, CODES)
     pairs = conjunctive(Conjunctions(BinaryView.one_hot(DOMAIN), np.array([[0, 3], [1, 4]]), np.zeros((2, 2), bool)))
-    for min_shrunk_queries in (1, 500):
+    for min_predicted_queries in (1, 500):
         private = private_statistics(table, NO_NOISE[Currency.ZCDP])
-        mechanism = with_constants(ClippedGaussian(), min_shrunk_queries=min_shrunk_queries)
+        mechanism = with_constants(ClippedGaussian(), min_predicted_queries=min_predicted_queries)
         release = mechanism.run(private, pairs, generator=np.random.default_rng(0))
         assert np.abs(release.answers.values - table.aggregate(QueryAnswers(pairs.queries))).max() < 0.01
 
@@ -137,7 +141,11 @@ def test_a_table_is_taken_by_its_one_hot_columns() -> None:
     ("mechanism", "workload", "wanted"),
     [
         (ClippedGaussian(), all_k_way(DOMAIN, 2), "want workload.conjunctions"),
-        (ClippedGaussian(), conjunctive(random_conjunctions(VIEW, 9, 2, DRAW, negate=True)), "want negations: none"),
+        (
+            ClippedGaussian(),
+            conjunctive(Conjunctions(VIEW, np.arange(7)[None], np.ones((1, 7), bool))),
+            "7 negated literals; want at most 6, or mechanism: dqrs",
+        ),
     ],
 )
 def test_what_it_cannot_do_is_refused(mechanism: ClippedGaussian, workload: Workload, wanted: str) -> None:
@@ -149,8 +157,9 @@ def test_what_it_cannot_do_is_refused(mechanism: ClippedGaussian, workload: Work
 def test_the_constants_leave_a_share_for_the_clipped_sums() -> None:
     constants = ClippedGaussianConstants()
     assert constants.marginals_share > 0
-    assert 0 < constants.histogram_share < 1 - constants.marginals_share
-    assert constants.min_shrunk_queries >= 1
+    assert constants.units_share > 0
+    assert 0 < constants.histogram_share < 1 - constants.marginals_share - constants.units_share
+    assert constants.min_predicted_queries >= 1
     assert constants.set_fractions[0] == 1
     assert sorted(constants.set_fractions, reverse=True) == list(constants.set_fractions)
     assert (1 - NOISE_CONFIDENCE) + 2 * (1 - BOUND_CONFIDENCE) <= 0.05 + 1e-12

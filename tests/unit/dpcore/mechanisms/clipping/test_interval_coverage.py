@@ -1,4 +1,4 @@
-"""Intervals of clipped answers cover the exact answers at least as often as they say, whatever is lost by clipping.
+"""Guaranteed intervals of clipped answers cover the exact answers as often as they say, whatever clipping loses.
 
 A query's interval is right in 95 of 100 runs or more. Over 40 runs, and all queries of a dataset, a promise that is
 kept leaves the mean coverage above 0.93: the noise of different queries is independent, only the bound on the loss is
@@ -59,11 +59,12 @@ def covered(name: str, currency: Currency, replaced: bool, count: int) -> tuple[
             neighbours=REPLACE if replaced else ADD_REMOVE,
             units=UNITS if replaced else None,
         )
-        mechanism = with_constants(ClippedGaussian(), min_shrunk_queries=200)
+        mechanism = with_constants(ClippedGaussian(), min_predicted_queries=200)
         release = mechanism.run(private, conjunctive(queries), generator=np.random.default_rng(run))
         answers, measured = release.answers, release.measurements[-1]
         assert isinstance(measured.queries, ClippedSums)
-        whole.append(inside(answers.lower, exact, answers.upper))
+        assert answers.estimation is not None
+        whole.append(inside(answers.estimation.guaranteed_lower, exact, answers.estimation.guaranteed_upper))
         width = half_width(measured.noise, measured.scale * 2**16, 0.96) / 2**16
         if len(measured.values) == count:
             bare.append(inside(measured.values - width, exact, measured.values + width))

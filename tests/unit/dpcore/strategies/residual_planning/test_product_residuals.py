@@ -100,7 +100,7 @@ def test_they_are_near_the_optimum_and_the_bound_is_below_it(name: str) -> None:
     rows = dense(queries.domain, queries.terms)
     best = gaussian_optimum(rows.T @ rows, gap=1e-4, steps=200)
     assert best.gap < 1e-3
-    assert 0.91 * best.bound < plan.bound < best.bound
+    assert 0.99 * best.bound < plan.bound < best.error
     assert best.bound < plan.error < 1.01 * best.bound
     assert plan.ideal < plan.error * (1 + 1e-3)
 
@@ -113,7 +113,7 @@ def test_known_optima(sizes: tuple[int, ...], ordered: int, known: float, optimu
     queries = asked(sizes, ordered, pairs(sizes))
     plan = product_residuals(queries, np.ones(len(queries.terms)))
     assert optimum - 5e-5 < rmse(queries, plan.error) / SIGMA < known + 5e-5
-    assert 0.94 * optimum < rmse(queries, plan.bound) / SIGMA < optimum
+    assert 0.998 * optimum < rmse(queries, plan.bound) / SIGMA < optimum
 
 
 def test_two_way_prefix_marginals_of_adult() -> None:
@@ -122,7 +122,7 @@ def test_two_way_prefix_marginals_of_adult() -> None:
     plan = product_residuals(queries, np.ones(91))
     kernel = plan.variance * largest_squared_l2(plan.queries)
     assert rmse(queries, kernel) <= 70.8521
-    assert rmse(queries, plan.bound) >= 66.27
+    assert rmse(queries, plan.bound) >= 70.12
     assert kernel <= plan.error
     assert product_residuals(queries, np.ones(91)) is plan
 
@@ -139,7 +139,7 @@ def test_small_prefix_marginals_of_loans() -> None:
     assert (len(cliques), queries.size) == (188, 279_751)
     plan = product_residuals(queries, np.ones(188))
     assert rmse(queries, plan.variance * largest_squared_l2(plan.queries)) <= 53.6868
-    assert rmse(queries, plan.bound) >= 52.06
+    assert rmse(queries, plan.bound) >= 53.1
 
 
 def test_one_product_costs_the_product_of_optima() -> None:

@@ -69,6 +69,7 @@ def test_random_conjunctions(order: int, negate: bool) -> None:
     generator = np.random.default_rng(order)
     columns = np.stack([generator.permutation(VIEW.columns)[:order] for _ in range(150)]).astype(np.int32)
     negated = generator.random(columns.shape) < (0.5 if negate else 0.0)
+    columns[100:, 1:], negated[100:, 1:] = columns[100:, :1], negated[100:, :1]  # Single literals, repeated.
     queries = Conjunctions(VIEW, columns, negated)
     expected = _expected(queries)
     assert np.count_nonzero(expected) > 5

@@ -9,7 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 from dpcore.domain import Clique, Domain
-from dpcore.estimation.graphical.answering import calibrated, contraction
+from dpcore.estimation.graphical.answering import calibrated, contraction, within_nodes
 from dpcore.estimation.graphical.answering.calibrated import Calibrated
 from dpcore.estimation.graphical.answering.contraction import Table, labels_of, mask_of
 from dpcore.estimation.graphical.answering.restriction import Restriction
@@ -40,8 +40,10 @@ def _applied(
     return table.reshape([factors[name].shape[0] for name in domain.names if name in factors])
 
 
+@pytest.mark.parametrize("large_node", [1, 1 << 16], ids=["cliques share passes", "each by itself"])
 @pytest.mark.parametrize("name", SHAPES)
-def test_every_marginal_of_named_shapes(name: str) -> None:
+def test_every_marginal_of_named_shapes(name: str, large_node: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(within_nodes, "_LARGE_NODE", large_node)
     tree, conditionals, table = _model(SHAPES[name], seed=1)
     cliques = _every_clique(tree.domain)
     for clique, marginal in zip(cliques, Calibrated(tree, conditionals).marginals(cliques), strict=True):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from itertools import pairwise
+from itertools import combinations, pairwise
 
 import numpy as np
 import pytest
@@ -32,6 +32,8 @@ SHAPES: dict[str, tuple[Clique, ...]] = {
     "apart": (("a", "b"), ("d", "e")),
     "alone": (("b",),),
     "backwards": (("d", "b"), ("c", "b", "a")),
+    "all pairs": tuple(combinations("abcde", 2)),
+    "all triples": tuple(combinations("abcde", 3)),
 }
 Vector = NDArray[np.float64]
 

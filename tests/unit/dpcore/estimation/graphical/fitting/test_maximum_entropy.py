@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
 from dpcore.domain import Domain
+from dpcore.estimation.graphical.fitting import maximum_entropy
 from dpcore.estimation.graphical.fitting.linear_measurements import linear_measurements
 from dpcore.estimation.graphical.fitting.maximum_entropy import DualFit, MaximumEntropy
 from dpcore.estimation.graphical.fitting.measurement_matrix import MeasurementMatrix
@@ -169,3 +172,29 @@ def test_structural_zeros_of_the_base_stay() -> None:
             moved[tuple(one)] -= 1e-5
             moved[tuple(other)] += 1e-5
             assert objective(moved, 0.5, base) >= smallest - 1e-6
+
+
+def test_a_fit_whose_calls_run_out_is_about_the_closest_of_its_points(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The dual falls at every step, but the gap jumps: the last point alone is many times as far as an earlier one."""
+
+    def gaps() -> list[float]:
+        strengths = np.geomspace(1e-5, 1e-3, 12)
+        runs = (MaximumEntropy(strengths, tolerance=0.0, iterations=calls) for calls in range(3, 60))
+        return [run.estimate(Inference(TREE, CLIQUES), ROWS, TOTAL, BASE, np.zeros(12)).gap for run in runs]
+
+    def worst(found: list[float]) -> float:
+        return max(gap / least for gap, least in zip(found, np.minimum.accumulate(found), strict=True))
+
+    assert worst(gaps()) <= 2 + 1e-9
+    monkeypatch.setattr(maximum_entropy, "_WORTH_A_CALL", 0.0)
+    assert worst(gaps()) > 4
+
+
+@pytest.mark.parametrize("calls", [1, 2, 5, 30])
+def test_a_fit_makes_about_as_many_calls_as_it_may_and_ends_at_its_point(calls: int) -> None:
+    oracle = Counted(Inference(TREE, CLIQUES))
+    fit = MaximumEntropy(1e-4, tolerance=0.0, iterations=calls).estimate(
+        cast(Inference, oracle), ROWS, TOTAL, BASE, np.zeros(12), np.ones(12)
+    )
+    assert fit.evaluations == len(oracle.asked) <= calls + 2  # A failed line search, and the closest point.
+    np.testing.assert_array_equal(oracle.asked[-1], fit.potentials)

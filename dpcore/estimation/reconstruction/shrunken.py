@@ -1,0 +1,149 @@
+"""Answers of marginals from measured residuals, each shrunk towards what smaller marginals imply.
+
+Order by order, from single attributes to the cliques of the workload: the estimated marginals on all faces of a set of
+attributes (its subsets with one attribute fewer) imply a table without any interaction of the whole set, the one of
+maximum entropy. The measured residual of the set says how far the data are from it, with noise. Empirical Bayes decides
+how much of that is signal (``scale_mixture``). Tables of one order share one prior, so that a workload in which triples
+hold no surprise pays almost nothing for their noise, while single strong interactions stay as measured.
+
+Pairs are expected to be independent, or to follow from a tree of the strongest pairs (``dependence_tree``). The
+expectation under which the measured values are more likely is used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
+from operator import itemgetter
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpcore.domain import Clique, Domain
+from dpcore.estimation.graphical.fitting.empirical_bayes_counts import posterior_counts
+from dpcore.estimation.reconstruction.dependence_tree import DependenceTree
+from dpcore.estimation.reconstruction.nonnegative import nonnegative_consistent
+from dpcore.estimation.reconstruction.residuals import Residuals
+from dpcore.estimation.reconstruction.scale_mixture import NoisyTables, centred, posterior_deviations
+from dpcore.queries import Marginals
+from dpcore.workload import downward_closure
+
+LARGEST_CLOSURE: Final = 1 << 19
+"""Maximum number of all subsets of the cliques."""
+
+Real = NDArray[np.float64]
+_SWEEPS: Final = 400  # Largest number of sweeps of iterative proportional fitting.
+_CELLS: Final = 1 << 30  # Largest number of cells of all sweeps together; but 20 sweeps are always made.
+_TINY: Final = 1e-200  # Smaller sums count as 0.
+_FITTED: Final = 1e-7  # The sweeps end once no face is off by more than this part of the total.
+_MIN_COUNT: Final = 1e-6  # Cells of estimated tables are at least this part of what independent attributes expect.
+
+
+def shrunken_answers(residuals: Residuals, queries: Marginals, total: float | None = None) -> Real:
+    """Non-negative, consistent estimates of the answers of marginals, float64 [queries.size], in counts.
+
+    residuals: Measured residuals of all subsets of the cliques.
+    queries: The marginals.
+    total: Number of rows where it is public; by default the measured one, at least 1.
+
+    Raises ValueError if a residual was not measured, and for another domain.
+    """
+    rows = max(1.0, float(residuals.marginal(()))) if total is None else total
+    tables: dict[Clique, Real] = {(): np.asarray(rows)}
+    for parts in _by_order(queries):
+        estimate = {1: _single, 2: _pairs}.get(len(parts[0]), _larger)
+        tables |= estimate(residuals, parts, tables)
+    values = np.concatenate([tables[clique].ravel() for clique in queries.cliques])
+    stddevs = np.concatenate([np.sqrt(residuals.variances(clique)).ravel() for clique in queries.cliques])
+    return nonnegative_consistent(queries, values, stddevs, rows)
+
+
+def _by_order(queries: Marginals) -> Iterator[list[Clique]]:
+    """All non-empty subsets of the cliques, by their number of attributes; those of one shape are neighbours."""
+    shape = queries.domain.shape
+    parts = sorted(downward_closure(queries.cliques, LARGEST_CLOSURE), key=lambda part: (len(part), shape(part), part))
+    return (list(of_order) for _, of_order in groupby(parts, key=len))
+
+
+def _single(residuals: Residuals, parts: Sequence[Clique], smaller: Mapping[Clique, Real]) -> dict[Clique, Real]:
+    """The one-way marginals, by empirical Bayes within each attribute."""
+    tables, rows = {}, float(smaller[()])
+    for part in parts:
+        residual, variance = residuals.residual(part)
+        tables[part] = posterior_counts(rows / residual.size + residual.ravel(), variance**0.5, rows)
+    return tables
+
+
+def _pairs(residuals: Residuals, parts: Sequence[Clique], singles: Mapping[Clique, Real]) -> dict[Clique, Real]:
+    """The estimated tables of pairs, from independence or from a tree of the strongest pairs."""
+    independent = {part: np.multiply.outer(*(singles[name,] for name in part)) / float(singles[()]) for part in parts}
+    estimates, _ = _estimated(residuals, parts, independent)
+    tree = DependenceTree({name: singles[name,] for part in parts for name in part}, estimates)
+    off_tree = [part for part in parts if part not in tree.edges]
+    expectations = independent, dict(tree.implied(off_tree))
+    candidates = [_estimated(residuals, off_tree, expected) for expected in expectations]
+    return estimates | max(candidates, key=itemgetter(1))[0]
+
+
+def _larger(residuals: Residuals, parts: Sequence[Clique], smaller: Mapping[Clique, Real]) -> dict[Clique, Real]:
+    """The estimated tables of sets of three attributes or more, from those of their faces."""
+    expected: dict[Clique, Real] = {}
+    for batch in _of_one_shape(residuals.domain, parts):
+        expected |= zip(batch, _without_interaction([_faces(part, smaller) for part in batch]), strict=True)
+    return _estimated(residuals, parts, expected)[0]
+
+
+def _estimated(
+    residuals: Residuals, parts: Sequence[Clique], expected: Mapping[Clique, Real]
+) -> tuple[dict[Clique, Real], float]:
+    """Tables of sets of attributes of one order from expected ones, and the log likelihood of what was measured."""
+    batches, groups = list(_of_one_shape(residuals.domain, parts)), []
+    for batch in batches:
+        tables, measured = np.stack([expected[part] for part in batch]), [residuals.residual(part) for part in batch]
+        noisy = np.stack([table for table, _ in measured])
+        groups.append(NoisyTables(noisy - centred(tables), tables, np.array([variance for _, variance in measured])))
+    deviations, log_likelihood = posterior_deviations(groups)
+    estimates: dict[Clique, Real] = {}
+    for batch, group, deviation in zip(batches, groups, deviations, strict=True):
+        positive = np.maximum(group.expected + deviation, _MIN_COUNT * np.maximum(group.expected, 0.0))
+        axes = tuple(range(1, positive.ndim))
+        positive *= group.expected.sum(axis=axes, keepdims=True) / positive.sum(axis=axes, keepdims=True)
+        estimates |= zip(batch, positive, strict=True)
+    return estimates, log_likelihood
+
+
+def _of_one_shape(domain: Domain, parts: Sequence[Clique]) -> Iterator[list[Clique]]:
+    """Runs of neighbours with the same shape."""
+    return (list(run) for _, run in groupby(parts, key=domain.shape))
+
+
+def _faces(part: Clique, tables: Mapping[Clique, Real]) -> list[Real]:
+    """The tables of the subsets that leave out the first attribute, the second, and so on."""
+    return [tables[part[:axis] + part[axis + 1 :]] for axis in range(len(part))]
+
+
+def _without_interaction(faces: Sequence[Sequence[Real]]) -> Real:
+    """The tables of maximum entropy with given faces, float64 [tables, *shape], by iterative proportional fitting.
+
+    faces: For each table its faces; face k leaves out attribute k. All have the same shapes.
+
+    Where data are nearly deterministic, fitting is slow, and noisy faces may belong to no non-negative table. What is
+    missing of a face is then added, spread evenly over the attribute that it leaves out. This changes marginals alone,
+    not the residual of the whole set, and cells may become negative.
+    """
+    stacked = [np.stack(of_axis) for of_axis in zip(*faces, strict=True)]
+    total = stacked[0].reshape(len(faces), -1).sum(axis=1)
+    shape = (stacked[1].shape[1], *stacked[0].shape[1:])
+    tables = np.ones((len(faces), *shape))
+    for _ in range(max(20, min(_SWEEPS, _CELLS // tables.size))):
+        largest = 0.0
+        for axis, face in enumerate(stacked, start=1):
+            sums = tables.sum(axis=axis)
+            largest = max(largest, float((np.abs(sums - face).reshape(len(faces), -1).max(axis=1) / total).max()))
+            tables *= np.expand_dims(np.divide(face, sums, out=np.zeros_like(face), where=sums > _TINY), axis)
+        if largest <= _FITTED:
+            return tables
+    for axis, face in enumerate(stacked, start=1):
+        tables += np.expand_dims(face - tables.sum(axis=axis), axis) / tables.shape[axis]
+    return tables

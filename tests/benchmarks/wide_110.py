@@ -1,0 +1,208 @@
+"""110 attributes of 2 to 40 values, whose 300 random triples and all pairs are released, few and many rows.
+
+Generated tables are a tree of dependences, clusters of attributes that share a latent class, and one latent class for
+all. A mechanism that selects needs few measurements for a tree, and cannot select enough for one latent class.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.random import Generator
+from numpy.typing import NDArray
+
+from dpcore.evaluation import baselines, exact_answers
+from dpcore.mechanisms.recommendation import recommended
+from dpcore.workload import Workload, all_k_way
+from tests.benchmarks.case import Case, Figures, Inputs, Judgement, Run, Target
+from tests.benchmarks.figures import datasets
+from tests.benchmarks.figures.datasets import Table
+from tests.benchmarks.figures.runs import Remembered
+from tests.benchmarks.generated import kept
+from tests.benchmarks.graphical.definition26 import workload_error
+from tests.benchmarks.graphical.releases import made, mechanism, private_of
+from tests.benchmarks.graphical.workloads import random_three_way
+
+ATTRIBUTES, EPSILON = 110, 1.0
+MANY, FEW = 2_000_000, 20_000
+KINDS: Final = ("tree", "clusters", "mixture")
+TRIPLES: Final = 300
+_SMALLEST, _LARGEST = 2, 40
+_CLUSTER, _CLUSTER_CLASSES, _CLASSES = 10, 8, 20  # Attributes of a cluster, and numbers of latent classes.
+_REACH = 6  # A parent in the tree is among so many attributes before.
+_LIMIT_SECONDS, _LIMIT_MB = 180.0, 2048.0
+
+
+def sizes(generator: Generator) -> NDArray[np.int64]:
+    """Numbers of values, log-uniform, int64 [ATTRIBUTES]."""
+    drawn = np.exp(generator.uniform(np.log(_SMALLEST), np.log(_LARGEST + 0.49), ATTRIBUTES))
+    return np.maximum(_SMALLEST, np.round(drawn)).astype(np.int64)
+
+
+def generated(kind: str, rows: int, seed: int = 0) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
+    """Numbers of values, and the codes of the rows, uint8 [ATTRIBUTES, rows]."""
+    generator = np.random.default_rng(seed)
+    values = sizes(generator)
+    codes = np.empty((ATTRIBUTES, rows), dtype=np.uint8)
+    latent = np.zeros(rows, dtype=np.int64)
+    for axis, size in enumerate(values.tolist()):
+        base = generator.dirichlet(np.full(size, 0.8))
+        if kind == "tree":
+            parent = int(generator.integers(max(0, axis - _REACH), axis)) if axis else 0
+            given, classes, strength = codes[parent], int(values[parent]) if axis else 1, generator.uniform(0.2, 0.9)
+            given = given if axis else latent
+        else:
+            classes = _CLUSTER_CLASSES if kind == "clusters" else _CLASSES
+            if axis % _CLUSTER == 0 if kind == "clusters" else axis == 0:
+                latent = generator.choice(classes, rows, p=generator.dirichlet(np.ones(classes)))
+            given, strength = latent, generator.uniform(0.1, 0.7)
+        laws = (1 - strength) * base + strength * generator.dirichlet(np.full(size, 0.3), size=classes)
+        codes[axis] = _drawn(laws, given, generator)
+    return values, codes
+
+
+def _drawn(laws: NDArray[np.float64], given: NDArray[np.integer], generator: Generator) -> NDArray[np.uint8]:
+    """One value for each row, by the law of its class. laws: float64 [classes, values]. given: int [rows]."""
+    uniform, drawn = generator.random(given.size), np.empty(given.size, dtype=np.uint8)
+    for number, law in enumerate(laws):
+        rows = given == number
+        drawn[rows] = np.minimum(np.searchsorted(np.cumsum(law), uniform[rows]), law.size - 1)
+    return drawn
+
+
+def all_pairs(name: str, table: Table) -> Workload:
+    return all_k_way(table.domain, 2)
+
+
+WORKLOADS: Final[dict[str, Callable[[str, Table], Workload]]] = {
+    "triples": random_three_way(TRIPLES),
+    "pairs": all_pairs,
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Released:
+    """By table and workload: the name of the mechanism, its answers, and the CPU seconds of the release."""
+
+    answers: dict[tuple[str, str], tuple[str, NDArray[np.float64], float]]
+
+
+def inputs(data: Path) -> Inputs:
+    def make(kind: str, rows: int, target: Path) -> None:
+        target.mkdir(parents=True)
+        values, codes = generated(kind, rows)
+        names = [f"a{axis:03d}" for axis in range(ATTRIBUTES)]
+        columns = {name: pa.array(column) for name, column in zip(names, codes, strict=True)}
+        pq.write_table(pa.table(columns | {"row": pa.array(np.arange(rows))}), target / "part-0.parquet")
+        (target / "domain.json").write_text(json.dumps(dict(zip(names, values.tolist(), strict=True))))
+
+    return {
+        f"{kind}/{rows}": kept(data, f"wide-{ATTRIBUTES}-{kind}-{rows}", partial(make, kind, rows))
+        for kind in KINDS for rows in (FEW, MANY)
+    }  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class Asked:
+    """Exact statistics of a table, counted once, and the workload. SENSITIVE."""
+
+    statistics: Remembered
+    workload: Workload
+    units: int
+
+
+def prepare(paths: Inputs, seed: int) -> dict[tuple[str, str], Asked]:
+    asked = {}
+    for name, path in paths.items():
+        table = datasets.tabular({"table": path})
+        statistics = Remembered(table.statistics)
+        for label, workload in WORKLOADS.items():
+            asked[name, label] = Asked(statistics, workload(name, table), table.units)
+    return asked
+
+
+def work(tables: dict[tuple[str, str], Asked]) -> Released:
+    answers = {}
+    for key, asked in tables.items():
+        terms = private_of(asked.statistics, mechanism("hdmm"), EPSILON).terms
+        name = recommended(terms, asked.workload).name
+        start = time.process_time()
+        answers[key] = (name, _answers(asked, name), time.process_time() - start)
+    return Released(answers)
+
+
+def _answers(asked: Asked, name: str) -> NDArray[np.float64]:
+    private = private_of(asked.statistics, mechanism(name), EPSILON)
+    return made(mechanism(name), private, asked.workload, 0, rows=False).release.answers.values
+
+
+def judge(tables: dict[tuple[str, str], Asked], found: Released) -> Judgement:
+    errors: dict[str, float] = {}
+    beside: dict[str, dict[str, float]] = {}
+    facts: dict[str, float] = {}
+    for key, asked in tables.items():
+        cell, exact = "/".join(key), exact_answers(asked.statistics, asked.workload.queries)
+        name, values, seconds = found.answers[key]
+        errors[cell] = workload_error(asked.workload, values, exact, asked.units)
+        facts[f"{cell}: CPU s"] = seconds
+        guesses = baselines(asked.workload.queries, asked.statistics, asked.units)
+        guesses["clique_tree"] = values if name == "clique_tree" else _answers(asked, "clique_tree")
+        for label, guess in guesses.items():
+            beside.setdefault(label, {})[cell] = workload_error(asked.workload, guess, exact, asked.units)
+    return Judgement(errors, beside, facts)
+
+
+def ratios(runs: Sequence[Run], rows: int) -> list[float]:
+    """For each cell of tables of so many rows, the mean error over that of ``clique_tree``."""
+    cells = [cell for cell in runs[0].error if cell.split("/")[1] == str(rows)]
+    return [_mean([run.error for run in runs], cell) / _mean(_trees(runs), cell) for cell in cells]
+
+
+def _trees(runs: Sequence[Run]) -> list[Figures]:
+    return [run.baselines["clique_tree"] for run in runs]
+
+
+def _mean(figures: Sequence[Figures], cell: str) -> float:
+    return float(np.mean([figure[cell] for figure in figures]))
+
+
+def _worst(rows: int) -> Callable[[Sequence[Run]], float]:
+    return lambda runs: max(ratios(runs, rows))
+
+
+CASE = Case(
+    {
+        "tables": f"{', '.join(KINDS)}: {ATTRIBUTES} attributes of {_SMALLEST} to {_LARGEST} values",
+        "rows": [FEW, MANY],
+        "workloads": [f"{TRIPLES} random triples", "all pairs"],
+        "mechanism": "recommended",
+        "epsilon": EPSILON,
+        "delta": 1e-9,
+        "neighbours": "add or remove one unit, n private",
+        "engine": "local",
+        "error": "thesis, Definition 26",
+    },
+    (1, 2, 3),
+    inputs,
+    prepare,
+    work,
+    judge,
+    [
+        Target(
+            "CPU seconds of a release, counting included, worst",
+            "<=", _LIMIT_SECONDS, lambda runs: max(seconds for run in runs for seconds in run.facts.values()),
+        ),
+        Target("peak memory, MB", "<=", _LIMIT_MB, lambda runs: max(run.peak_rss_mb for run in runs)),
+        Target(f"error over that of clique_tree, {MANY:,} rows, worst cell", "<=", 0.9, _worst(MANY)),
+        Target(f"error over that of clique_tree, {FEW:,} rows, worst cell", "<=", 1.0, _worst(FEW)),
+    ],
+)  # fmt: skip

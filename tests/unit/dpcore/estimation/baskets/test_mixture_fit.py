@@ -1,0 +1,89 @@
+"""Fits to the counts of baskets that have tastes, and to those of independent items."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from dpcore.estimation.baskets.mixture import Nodes, Parameters, RareItems, solved
+from dpcore.estimation.baskets.mixture_fit import FitSettings, Fitted, fit_mixture
+from dpcore.estimation.baskets.mixture_loss import Evidence, Penalty, compare, pair_facts
+
+ITEMS = 24
+NODES = Nodes(np.array([1.0, 2.0, 3.0, 6.0]), np.array([0.2, 0.3, 0.3, 0.2]), np.ones(4), 1.0)
+RARE = RareItems(np.array([-4.0]), np.array([50.0]))
+SETTINGS = FitSettings(candidates=((1, 1.0), (4, 1.0)), trial_steps=100, steps=150, residual_tastes=3)
+NO_CLIP = np.ones(ITEMS * ITEMS)
+
+
+def evidence_of(
+    parameters: Parameters, noise: float, extra: NDArray[np.float64] | None = None
+) -> tuple[Evidence, float]:
+    """Noisy counts of a known mixture, and the true clipped count of a rare item."""
+    classes = solved(parameters, RARE, NODES)
+    empty = Evidence(NODES, np.zeros(ITEMS), 1.0, np.zeros((ITEMS, ITEMS)), 1.0, NO_CLIP)
+    compared = compare(parameters, classes, empty, pair_facts(classes, RARE, empty), Penalty(1.0))
+    draw = np.random.default_rng(5)
+    table = np.triu(draw.normal(0, noise, (ITEMS, ITEMS)), 1) + (0 if extra is None else extra)
+    counts = compared.counts + draw.normal(0, noise, ITEMS)
+    rare = NODES.masses[:, None] * parameters.taste_shares(NODES.logs)
+    target = float(np.einsum("jt,jtr->r", rare, classes.rare_p)[0])
+    return Evidence(NODES, counts, noise, compared.pairs + table + table.T, noise, NO_CLIP), target
+
+
+def with_tastes(strength: float) -> Parameters:
+    draw = np.random.default_rng(6)
+    tastes = strength * np.where(np.arange(ITEMS) % 2, 1.0, -1.0) * np.array([[1.0], [-1.0]])
+    return Parameters(draw.normal(-1.5, 0.4, ITEMS), np.zeros(ITEMS), tastes, np.zeros(2), np.zeros(2))
+
+
+def fit(evidence: Evidence, target: float, seed: int = 0) -> Fitted:
+    return fit_mixture(evidence, RARE, np.array([target]), SETTINGS, np.random.default_rng(seed))
+
+
+def errors(fitted: Fitted, evidence: Evidence) -> NDArray[np.float64]:
+    facts = pair_facts(fitted.classes, fitted.rare, evidence)
+    compared = compare(fitted.parameters, fitted.classes, evidence, facts, Penalty(1.0))
+    return np.asarray((compared.pairs - evidence.pairs)[np.triu_indices(ITEMS, 1)])
+
+
+def test_tastes_are_found() -> None:
+    evidence, target = evidence_of(with_tastes(1.5), 1e-4)
+    fitted = fit(evidence, target)
+    assert len(fitted.parameters.shares) > 1
+    assert np.abs(errors(fitted, evidence)).max() < 0.002
+    independent, _ = evidence_of(with_tastes(0.0), 1e-9)
+    spread = (evidence.pairs - independent.pairs)[np.triu_indices(ITEMS, 1)]
+    assert np.abs(spread).max() > 0.01
+
+
+def test_noise_makes_no_tastes() -> None:
+    evidence, target = evidence_of(with_tastes(0.0), 0.003)
+    fitted = fit(evidence, target)
+    assert len(fitted.parameters.shares) == 1
+
+
+def test_a_pair_that_only_two_items_share_gets_a_taste() -> None:
+    extra = np.zeros((ITEMS, ITEMS))
+    extra[3, 8] = 0.03
+    evidence, target = evidence_of(with_tastes(0.0), 5e-4, extra)
+    fitted = fit(evidence, target)
+    assert len(fitted.parameters.shares) > 1
+    assert np.abs(errors(fitted, evidence)).max() < 0.012
+
+
+def test_item_counts_are_fitted_to_within_their_noise() -> None:
+    evidence, target = evidence_of(with_tastes(1.0), 1e-3)
+    fitted = fit(evidence, target)
+    masses = NODES.masses[:, None] * fitted.parameters.taste_shares(NODES.logs)
+    counts = np.einsum("jt,jti->i", masses, fitted.classes.p)
+    assert np.abs(counts - evidence.counts).max() < 1.0 * evidence.count_stddev
+    rare = np.einsum("jt,jtr->r", masses, fitted.classes.rare_p)
+    assert rare[0] == pytest.approx(target, rel=0.1)
+
+
+def test_a_fit_is_a_function_of_the_evidence_and_the_generator() -> None:
+    evidence, target = evidence_of(with_tastes(1.0), 1e-3)
+    first, again = fit(evidence, target, 2), fit(evidence, target, 2)
+    assert np.array_equal(first.classes.p, again.classes.p)

@@ -1,0 +1,63 @@
+"""Posterior means of noisy tables, against a slow sum over the grid of scales for tables of one degree of freedom."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dpcore.estimation.reconstruction.scale_mixture import NoisyTables, centred, posterior_deviations
+
+
+def tables(signal: float, count: int = 200, stddev: float = 10.0, size: int = 2, seed: int = 0) -> NoisyTables:
+    """Centred tables of given spread around equal expected counts, with noise."""
+    generator = np.random.default_rng(seed)
+    shape = (count, size, size)
+    noisy = centred(generator.normal(0, signal, shape)) + centred(generator.normal(0, stddev, shape))
+    return NoisyTables(noisy, np.full(shape, 400.0), np.full(count, stddev**2))
+
+
+def ratio(group: NoisyTables) -> float:
+    means, _ = posterior_deviations([group])
+    return float(np.linalg.norm(means[0]) / np.linalg.norm(group.deviations))
+
+
+def test_noise_alone_is_shrunk_away() -> None:
+    assert ratio(tables(signal=0.0)) < 0.2
+
+
+def test_strong_deviations_stay() -> None:
+    assert ratio(tables(signal=1000.0)) > 0.99
+
+
+def test_between_them_the_best_linear_estimate_is_near() -> None:
+    """All tables have one spread: the best factor is that of a normal prior with this spread."""
+    assert abs(ratio(tables(signal=10.0, count=2_000)) - 0.5) < 0.06
+
+
+def test_one_strong_table_among_many_without_signal_is_kept() -> None:
+    group = tables(signal=0.0)
+    deviations = group.deviations.copy()
+    deviations[7] = centred(np.array([[[400.0, 0.0], [0.0, 0.0]]]))[0] * 4
+    means, _ = posterior_deviations([NoisyTables(deviations, group.expected, group.variances)])
+    assert np.abs(means[0][7] / deviations[7] - 1).max() < 0.05
+    assert np.abs(means[0][8]).max() < 0.5 * np.abs(deviations[8]).max()
+
+
+def test_means_are_centred_and_groups_share_a_prior() -> None:
+    small, large = tables(signal=0.0, size=2), tables(signal=0.0, size=5, seed=1)
+    means, _ = posterior_deviations([small, large])
+    for mean in means:
+        assert np.abs(mean.sum(axis=1)).max() < 1e-9
+        assert np.abs(mean.sum(axis=2)).max() < 1e-9
+    assert float(np.linalg.norm(means[1]) / np.linalg.norm(large.deviations)) < 0.2
+
+
+def test_the_right_expectation_has_the_larger_likelihood() -> None:
+    group = tables(signal=0.0)
+    wrong = np.full((2, 2), 40.0) * np.array([[1, -1], [-1, 1]])
+    _, right = posterior_deviations([group])
+    _, shifted = posterior_deviations([NoisyTables(group.deviations + wrong, group.expected, group.variances)])
+    assert right > shifted + 100
+
+
+def test_no_tables_give_no_means() -> None:
+    assert posterior_deviations([]) == ([], 0.0)

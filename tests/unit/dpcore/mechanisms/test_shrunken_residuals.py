@@ -1,0 +1,128 @@
+"""Shrunken residuals: everything is measured at once and shrunk, and a selection where noise would prevail."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dpcore.domain import BinaryView, Domain
+from dpcore.errors import ConfigError, DomainTooLargeError
+from dpcore.evaluation import exact_answers
+from dpcore.kernel.budget import Budget
+from dpcore.mechanisms import shrunken_residuals
+from dpcore.mechanisms.api import Release
+from dpcore.mechanisms.hdmm.hdmm import Hdmm
+from dpcore.mechanisms.shared.measured_residuals import MeasuredResiduals
+from dpcore.mechanisms.shrunken_residuals import ShrunkenResiduals
+from dpcore.queries import Conjunctions, Marginals, Products
+from dpcore.queries.ranges import prefix, range_marginals
+from dpcore.testing.doubles import NoStatistics, private_statistics
+from dpcore.testing.tiny_statistics import TinyTable
+from dpcore.workload import Workload, all_k_way, conjunctive, linear
+from tests.support.constants import with_constants
+
+BITS = Domain(tuple("abcdefghij"), (2,) * 10)
+ROWS = 2_000
+WORKLOAD = all_k_way(BITS, 3)
+GENERATOR = np.random.default_rng(0)
+BUDGET = Budget.gdp(1)
+
+
+def table(rows: int = ROWS) -> TinyTable:
+    """Independent bits, each with its own chance."""
+    generator = np.random.default_rng(1)
+    return TinyTable(BITS, (generator.random((rows, 10)) < generator.random(10)).astype(np.int64))
+
+
+def released(rows: int = ROWS, budget: Budget = BUDGET, units: int | None = None, **constants: Any) -> Release:
+    private = private_statistics(table(rows), budget, units=units)
+    return with_constants(ShrunkenResiduals(), **constants).run(private, WORKLOAD, generator=GENERATOR)
+
+
+def error(release: Release, rows: int = ROWS) -> float:
+    return float(np.abs(release.answers.values - exact_answers(table(rows), release.workload.queries)).mean())
+
+
+@pytest.mark.parametrize("budget", [Budget.gdp(1), Budget.zcdp(Fraction(1, 2))], ids=["gdp", "zcdp"])
+@pytest.mark.parametrize("units", [None, ROWS])
+def test_everything_is_measured_at_once(budget: Budget, units: int | None) -> None:
+    """After the number of rows, where it is private."""
+    release = released(budget=budget, units=units, max_noise=float("inf"))
+    kinds = [type(measurement.queries) for measurement in release.measurements]
+    assert kinds == ([Products] if units else [Marginals, Products])
+    assert release.model is None
+    assert release.answers.values.min() >= 0
+
+
+def test_independent_data_have_less_than_half_the_error_of_unbiased_answers() -> None:
+    budget = Budget.gdp(Fraction(1, 400))
+    unbiased = Hdmm().run(private_statistics(table(), budget), WORKLOAD, generator=GENERATOR)
+    assert error(released(budget=budget, max_noise=float("inf"))) < 0.5 * error(unbiased)
+
+
+def test_intervals_contain_the_estimate_and_most_exact_answers() -> None:
+    release = released(max_noise=float("inf"))
+    answers, exact = release.answers, exact_answers(table(), WORKLOAD.queries)
+    assert (answers.lower <= answers.values).all()
+    assert (answers.values <= answers.upper).all()
+    assert answers.lower.min() >= 0
+    assert ((answers.lower <= exact) & (exact <= answers.upper)).mean() > 0.93
+
+
+def test_a_selection_is_measured_where_noise_would_prevail() -> None:
+    release = released(rows=40)
+    assert all(isinstance(measurement.queries, Marginals) for measurement in release.measurements)
+    assert release.model is None
+    assert np.isnan(release.answers.lower).all()
+
+
+def test_more_noise_gives_small_sets_a_larger_share() -> None:
+    design = MeasuredResiduals.of(private_statistics(table(), Budget.gdp(1)).terms, WORKLOAD, error="absolute")
+    assert design is not None
+
+    def share(factor: float, order: int) -> float:
+        terms = design.favouring_small(factor).terms
+        # The square of a weight is proportional to the precision of a residual of its order.
+        squares = {k: sum(term.weight**2 for term in terms if len(term.clique) == k) for k in range(4)}
+        return squares[order] / sum(squares.values())
+
+    assert share(0.5, 1) > share(1.0, 1)
+    assert share(0.5, 3) < share(1.0, 3)
+    assert design.favouring_small(1.0).digest() == design.queries.digest()
+
+
+def test_the_plan_names_the_steps_and_the_fallback() -> None:
+    terms = private_statistics(table(), Budget.gdp(1)).terms
+    plan = ShrunkenResiduals().plan(terms, WORKLOAD)
+    assert [step.share for step in plan.steps] == [0.01, 0.99]
+    assert any("clique_tree" in note and "30%" in note for note in plan.notes)
+    public = private_statistics(table(), Budget.gdp(1), units=ROWS).terms
+    assert [step.share for step in ShrunkenResiduals().plan(public, WORKLOAD).steps] == [1]
+
+
+REFUSED: dict[str, tuple[Workload, Budget, str]] = {
+    "pure DP": (WORKLOAD, Budget.pure(1), "privacy.delta is 0"),
+    "products": (linear(range_marginals(BITS, [("a",)], {"a": prefix(2)})), Budget.gdp(1), "hdmm"),
+    "conjunctions": (
+        conjunctive(Conjunctions.single_columns(BinaryView.one_hot(BITS))), Budget.gdp(1), "want workload.marginals",
+    ),
+    "no attribute": (Workload(Marginals(BITS, ((),)), np.ones(1)), Budget.gdp(1), "needs a workload that names"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_it_refuses_before_anything_is_measured(name: str) -> None:
+    workload, budget, message = REFUSED[name]
+    with pytest.raises(ConfigError, match=message):
+        ShrunkenResiduals().run(
+            private_statistics(NoStatistics(table().contribution), budget), workload, generator=GENERATOR
+        )
+
+
+def test_too_many_cells_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shrunken_residuals, "_MAX_CELLS", 100)
+    with pytest.raises(DomainTooLargeError, match="shrunken_residuals has .* want at most 100"):
+        ShrunkenResiduals().plan(private_statistics(table(), Budget.gdp(1)).terms, WORKLOAD)

@@ -30,6 +30,7 @@ import structlog
 from tests.reliability.fuzz_mutations import LARGEST
 from tests.reliability.fuzz_seeds import make_world
 from tests.reliability.fuzz_targets import Target, targets
+from tests.support.recorded_randomness import recorded
 
 CPU_SECONDS = 2.0  # Of one input; more kill the process.
 MEMORY = 1 << 30  # Bytes of address space that inputs may need in addition.
@@ -190,7 +191,8 @@ def main(plan_path: str) -> None:
         (folder / "inputs").mkdir()
         known = {target.name: target for target in planted(plan["planted"])}
         if not known:
-            known = targets(make_world(folder / "world"), folder / "inputs")
+            with recorded(f"{plan['seed']} world"):
+                known = targets(make_world(folder / "world"), folder / "inputs")
         for target, _ in plan["targets"]:  # Also loads what the first input would otherwise wait for.
             for seed in known[target].seeds:
                 known[target].read(seed)

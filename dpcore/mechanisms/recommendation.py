@@ -102,16 +102,16 @@ def _for_marginals(terms: PrivacyTerms, workload: Workload, queries: Marginals) 
             yield Recommendation("gaussian_pgm", f"all {marginals}, and can be measured at once")
         else:
             why = f"it measures all {len(queries.cliques):,} small marginals at once, and shrinks their noise"
-            yield Recommendation("shrunken_residuals", why)
+            yield Recommendation("adaptive_residuals", why)
     candidates, attributes = _closure_size(queries), len(modelled(queries))
     if candidates is not None and attributes >= _MANY_ATTRIBUTES:
         why = f"no model can hold how {attributes} attributes depend on each other: it measures all marginals at once"
-        yield Recommendation("shrunken_residuals", f"{why}, or a selection if noise prevails")
+        yield Recommendation("adaptive_residuals", f"{why}, or a selection if noise prevails")
     if candidates is None:
         limits = f"{_MAX_CLOSURE:,}, or have more than {LARGEST_CELLS:,} cells"
         counted = f"the marginals and those below them are more than {limits}"
         why = f"{counted}: it measures all of them at once and shrinks their noise, or a selection if noise prevails"
-        yield Recommendation("shrunken_residuals", why)
+        yield Recommendation("adaptive_residuals", why)
         yield Recommendation("clique_tree", f"{counted}: it scores them once, not in every round")
     else:
         why = f"it selects, in a batch and then round by round, which of {candidates:,} marginals to measure"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from dpcore.mechanisms.adaptive_residuals import AdaptiveResiduals
 from dpcore.mechanisms.additive_noise import Gaussian, Laplace
 from dpcore.mechanisms.aim.aim import Aim
 from dpcore.mechanisms.api import Mechanism
@@ -27,7 +28,6 @@ from dpcore.mechanisms.query_game.dual_query import DualQuery
 from dpcore.mechanisms.query_game.dual_query_pgm import DualQueryPgm
 from dpcore.mechanisms.query_game.fem import Fem
 from dpcore.mechanisms.query_game.sep_fem import SepFem
-from dpcore.mechanisms.shrunken_residuals import ShrunkenResiduals
 
 # By the name that a config gives.
 MECHANISMS: Final[dict[str, type[Mechanism]]] = {
@@ -54,7 +54,7 @@ MECHANISMS: Final[dict[str, type[Mechanism]]] = {
         PrivBayesPgm,
         GaussianPgm,
         GaussianCopula,
-        ShrunkenResiduals,
+        AdaptiveResiduals,
         MwemPgm,
         DualQueryPgm,
         CliqueTree,

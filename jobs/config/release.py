@@ -66,7 +66,7 @@ class Privacy(Section):
         description="Accounting of the budget: pure when delta is 0, otherwise zcdp or gdp (Gaussian DP). The default, "
         "auto, uses gdp for mechanisms that mostly add Gaussian noise, because they need less noise in it: aim, "
         "basket_mixture, clipped_gaussian, clique_tree, continual, fourier, frequent_itemsets, gaussian, "
-        "gaussian_copula, gaussian_pgm, hdmm, independent, mst, mwem_pgm and shrunken_residuals. It uses zcdp for all "
+        "gaussian_copula, gaussian_pgm, hdmm, independent, mst, mwem_pgm and adaptive_residuals. It uses zcdp for all "
         "others. marquee plan shows which.",
     )
     neighbours: Literal["add_remove_unit", "replace_one_unit"] = Field(

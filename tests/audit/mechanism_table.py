@@ -35,7 +35,7 @@ from dpcore.mechanisms.query_game.dual_query import DualQuery
 from dpcore.mechanisms.query_game.dual_query_pgm import DualQueryPgm
 from dpcore.mechanisms.query_game.fem import Fem
 from dpcore.mechanisms.query_game.sep_fem import SepFem
-from dpcore.mechanisms.shrunken_residuals import ShrunkenResiduals
+from dpcore.mechanisms.adaptive_residuals import AdaptiveResiduals
 from tests.audit import score_cases, worst_cases
 from tests.audit.discovery_trial import Discovering
 from tests.audit.score_cases import Choice, Choosing, Erring
@@ -49,7 +49,7 @@ from tests.support.public_tables import Informed
 PURE = (Currency.PURE,)
 GAUSSIAN = tuple(currency for currency in Currency if currency is not Currency.PURE)
 EVERY = tuple(Currency)
-_ALL_RESIDUALS = with_constants(ShrunkenResiduals(), max_noise=float("inf"))
+_ALL_RESIDUALS = with_constants(AdaptiveResiduals(), max_noise=float("inf"))
 
 # What the issue asks of a bound from below, as a part of the claim.
 OF_EPSILON, OF_MU = 0.8, 0.9
@@ -348,9 +348,9 @@ TABLES = (
         {Kind.MARGINALS: (GaussianCopula(), with_constants(GaussianCopula(), values_share=0.02))}, {Kind.MARGINALS: {}},
     ),
     AuditRow(
-        "shrunken_residuals", GAUSSIAN,
+        "adaptive_residuals", GAUSSIAN,
         _runs(lambda claim: worst_cases.one_marginal_of_residuals(_ALL_RESIDUALS, claim), 2_500),
-        {Kind.MARGINALS: (ShrunkenResiduals(), _ALL_RESIDUALS)}, {Kind.MARGINALS: {}},
+        {Kind.MARGINALS: (AdaptiveResiduals(), _ALL_RESIDUALS)}, {Kind.MARGINALS: {}},
     ),
     AuditRow(
         "mwem_pgm", EVERY, _runs(lambda claim: worst_cases.mwem(_MWEM_PGM, claim), 2_500),

@@ -27,7 +27,7 @@ from dpcore.mechanisms.query_game.dual_query_pgm import DualQueryPgm
 from dpcore.mechanisms.query_game.fem import Fem
 from dpcore.mechanisms.query_game.sep_fem import SepFem
 from dpcore.mechanisms.shared.pgm_common import CELLS_IN_MB
-from dpcore.mechanisms.shrunken_residuals import ShrunkenResiduals
+from dpcore.mechanisms.adaptive_residuals import AdaptiveResiduals
 from dpcore.testing.cases import MechanismContract
 from dpcore.testing.tiny_data import (
     BUDGETS,
@@ -189,7 +189,7 @@ ROWS: Final = [
         scales_follow_answers=True,
     ),
     MechanismContract(
-        ShrunkenResiduals(),
+        AdaptiveResiduals(),
         MARGINALS,
         (ZCDP, GDP),
         spends_all=True,
@@ -197,7 +197,7 @@ ROWS: Final = [
         scales_follow_answers=True,
     ),
     MechanismContract(
-        with_constants(ShrunkenResiduals(), max_noise=float("inf")),
+        with_constants(AdaptiveResiduals(), max_noise=float("inf")),
         MARGINALS,
         (ZCDP, GDP),
         spends_all=True,

@@ -38,10 +38,11 @@ class Residuals:
     def __init__(self, measurements: Sequence[Measurement]) -> None:
         """
         measurements: Products with Gaussian noise over one domain, with any number of terms. Each term is the residual
-            of its clique, measured once; the term () is the number of rows.
+            of its clique; the term () is the number of rows. Of a residual that several measurements have, the mean
+            weighted by precisions is used.
 
-        Raises ValueError for other queries or noise, for a residual that was measured twice, and for a matrix whose
-        rows do not span exactly the residual of its attribute.
+        Raises ValueError for other queries or noise, for a residual that was measured by different matrices, and for a
+        matrix whose rows do not span exactly the residual of its attribute.
         """
         if not measurements:
             raise ValueError("no measurements; want residuals")
@@ -57,9 +58,9 @@ class Residuals:
             domains.append(queries.domain)
             starts = np.cumsum([term.size for term in queries.terms])[:-1]
             for term, values in zip(queries.terms, np.split(measurement.values, starts), strict=True):
-                if term.clique in self._parts:
-                    raise ValueError(f"the residual of {term.clique} was measured twice; want each one once")
-                self._parts[term.clique] = self._estimated_part(term, values, measurement)
+                part = self._estimated_part(term, values, measurement)
+                earlier = self._parts.get(term.clique)
+                self._parts[term.clique] = part if earlier is None else earlier.with_another(part, term.clique)
         if any(domain != domains[0] for domain in domains):
             raise ValueError("residuals over different domains; want one")
         self.domain: Domain = domains[0]
@@ -310,6 +311,15 @@ class _Part:
     table: Matrix
     variance: float
     step: float
+
+    def with_another(self, other: _Part, clique: Clique) -> _Part:
+        """The mean of two measurements of the same residual, weighted by their precisions."""
+        if any(one is not another for one, another in zip(self.axes, other.axes, strict=True)):
+            raise ValueError(f"the residual of {clique} was measured by different matrices; want the same ones")
+        weight = other.variance / (self.variance + other.variance)
+        table = weight * self.table + (1 - weight) * other.table
+        step = weight * self.step + (1 - weight) * other.step
+        return _Part(self.axes, table, weight * self.variance, step)
 
 
 def _residuals(domain: Domain, clique: Clique, table: NDArray[np.float64]) -> dict[Clique, Matrix]:

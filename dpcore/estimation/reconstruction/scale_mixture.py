@@ -23,6 +23,10 @@ from scipy.special import logsumexp
 
 Real = NDArray[np.float64]
 _SCALES: Final = np.concatenate([[0.0], 4.0 ** np.arange(-12, 6, 0.5)])  # The grid of g, in units of e^0.5.
+_RATIO: Final = 4.0
+SIZES: Final = np.concatenate([[0.0], _RATIO ** np.arange(-6.0, 26.0)])
+"""The prior variances that a cell may have, in counts^2."""
+_PARTS: Final = 8  # Parts of a table's cells, from small to large, that are told apart by their sizes.
 _MIN_EXPECTED: Final = 0.01  # Smaller expected counts are raised to this.
 _STEPS: Final = 200  # Steps of expectation-maximisation.
 
@@ -53,25 +57,44 @@ class NoisyTables:
         return np.asarray(np.maximum(self.expected.reshape(len(self.expected), -1), _MIN_EXPECTED) ** 1.5)
 
 
-def posterior_deviations(groups: Iterable[NoisyTables], pseudo_tables: float = 1.0) -> tuple[list[Real], float]:
-    """The posterior means of the deviations, like ``deviations`` of each group, and the log likelihood of all tables.
+@final
+@dataclass(frozen=True, eq=False)
+class Posterior:
+    """What is known of the deviations of groups of tables.
+
+    means: The posterior means of the deviations, like ``deviations`` of each group.
+    log_likelihood: Of all tables, under the learnt prior.
+    sizes: For each group float64 [tables, levels]: the chances that a cell has each variance of ``SIZES``.
+    """
+
+    means: list[Real]
+    log_likelihood: float
+    sizes: list[Real]
+
+
+def posterior_deviations(groups: Iterable[NoisyTables], pseudo_tables: float = 1.0) -> Posterior:
+    """The posterior of the deviations.
 
     pseudo_tables: Number of tables of scale 0 that are added, so that noise alone is not taken for signal.
 
     One prior serves all groups. The posterior mean of a cell at scale g is g e^1.5 / (g e^1.5 + v) times its deviation;
-    it is averaged over the posterior of g, and the table is centred along every axis again. The log likelihood, under
-    the learnt prior, compares different expectations of the same tables.
+    it is averaged over the posterior of g, and the table is centred along every axis again. The log likelihood compares
+    different expectations of the same tables. For the sizes, a table counts half as all tables together do, because its
+    own measurement may mislead.
     """
     groups = list(groups)
     if not groups:
-        return [], 0.0
+        return Posterior([], 0.0, [])
     likelihoods = [_log_likelihoods(group) for group in groups]
     together = np.concatenate(likelihoods)
     prior = _learnt(together, pseudo_tables)
     with np.errstate(divide="ignore"):
         log_likelihood = float(logsumexp(together + np.log(prior), axis=1).sum())
-    means = [_means(group, _responsibilities(part, prior)) for group, part in zip(groups, likelihoods, strict=True)]
-    return means, log_likelihood
+    posteriors = [_responsibilities(part, prior) for part in likelihoods]
+    together = np.concatenate(posteriors).mean(axis=0)
+    means = [_means(group, part) for group, part in zip(groups, posteriors, strict=True)]
+    sizes = [_sizes(group, (part + together) / 2) for group, part in zip(groups, posteriors, strict=True)]
+    return Posterior(means, log_likelihood, sizes)
 
 
 def _log_likelihoods(group: NoisyTables) -> Real:
@@ -112,6 +135,19 @@ def _means(group: NoisyTables, responsibilities: Real) -> Real:
         factors += weights[:, None] * (scale * units / (scale * units + group.variances[:, None]))
     means = group.deviations * factors.reshape(group.deviations.shape)
     return centred(means)
+
+
+def _sizes(group: NoisyTables, responsibilities: Real) -> Real:
+    """The chances that a cell of each table has each variance of ``SIZES``, float64 [tables, levels]."""
+    units = np.sort(group.unit_variances, axis=1)
+    units = np.stack([part.mean(axis=1) for part in np.array_split(units, min(_PARTS, units.shape[1]), axis=1)], axis=1)
+    chances, tables = np.zeros((len(units), len(SIZES))), np.arange(len(units))
+    chances[:, 0] = responsibilities[:, 0]
+    for weights, scale in zip(responsibilities.T[1:], _SCALES[1:].tolist(), strict=True):
+        for unit in units.T:
+            levels = np.clip(np.rint(np.log(scale * unit / SIZES[1]) / math.log(_RATIO)) + 1, 1, len(SIZES) - 1)
+            chances[tables, levels.astype(np.intp)] += weights / units.shape[1]
+    return chances
 
 
 def _cell_variances(group: NoisyTables, units: Real) -> Iterator[Real]:

@@ -7,15 +7,17 @@ how much of that is signal (``scale_mixture``). Tables of one order share one pr
 hold no surprise pays almost nothing for their noise, while single strong interactions stay as measured.
 
 Pairs are expected to be independent, or to follow from a tree of the strongest pairs (``dependence_tree``). The
-expectation under which the measured values are more likely is used.
+expectation under which the measured values are more likely is used. After each order, the estimates are replaced by the
+nearest non-negative and consistent tables, from which the next order is expected.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import groupby
-from operator import itemgetter
-from typing import Final
+from operator import attrgetter
+from typing import Final, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,8 +42,22 @@ _FITTED: Final = 1e-7  # The sweeps end once no face is off by more than this pa
 _MIN_COUNT: Final = 1e-6  # Cells of estimated tables are at least this part of what independent attributes expect.
 
 
-def shrunken_answers(residuals: Residuals, queries: Marginals, total: float | None = None) -> Real:
-    """Non-negative, consistent estimates of the answers of marginals, float64 [queries.size], in counts.
+@final
+@dataclass(frozen=True, eq=False)
+class Shrunken:
+    """Estimated answers, and how large the residuals may be.
+
+    values: float64 [queries.size], the answers of the marginals in counts, non-negative and consistent.
+    sizes: By the attributes of a residual of two attributes or more, the chances of each variance of
+        ``scale_mixture.SIZES``.
+    """
+
+    values: Real
+    sizes: Mapping[Clique, Real]
+
+
+def shrunken_answers(residuals: Residuals, queries: Marginals, total: float | None = None) -> Shrunken:
+    """Non-negative, consistent estimates of the answers of marginals.
 
     residuals: Measured residuals of all subsets of the cliques.
     queries: The marginals.
@@ -51,12 +67,30 @@ def shrunken_answers(residuals: Residuals, queries: Marginals, total: float | No
     """
     rows = max(1.0, float(residuals.marginal(()))) if total is None else total
     tables: dict[Clique, Real] = {(): np.asarray(rows)}
+    sizes: dict[Clique, Real] = {}
     for parts in _by_order(queries):
-        estimate = {1: _single, 2: _pairs}.get(len(parts[0]), _larger)
-        tables |= estimate(residuals, parts, tables)
-    values = np.concatenate([tables[clique].ravel() for clique in queries.cliques])
-    stddevs = np.concatenate([np.sqrt(residuals.variances(clique)).ravel() for clique in queries.cliques])
-    return nonnegative_consistent(queries, values, stddevs, rows)
+        if len(parts[0]) == 1:
+            tables |= _single(residuals, parts, tables)
+            continue
+        estimate = _pairs(residuals, parts, tables) if len(parts[0]) == 2 else _larger(residuals, parts, tables)
+        sizes |= estimate.sizes
+        tables |= _consistent(residuals, estimate.tables, rows)
+    if len({len(clique) for clique in queries.cliques}) > 1:
+        tables = _consistent(residuals, {clique: tables[clique] for clique in queries.cliques}, rows)
+    return Shrunken(np.concatenate([tables[clique].ravel() for clique in queries.cliques]), sizes)
+
+
+def _consistent(residuals: Residuals, tables: Mapping[Clique, Real], rows: float) -> dict[Clique, Real]:
+    """The nearest non-negative and consistent tables."""
+    queries = Marginals(residuals.domain, tuple(tables))
+    stddevs = np.concatenate([np.sqrt(residuals.variances(clique)).ravel() for clique in tables])
+    values = np.concatenate([table.ravel() for table in tables.values()])
+    nearest = queries.split(nonnegative_consistent(queries, values, stddevs, rows))
+    shape = residuals.domain.shape
+    return {
+        clique: np.asarray(flat, dtype=np.float64).reshape(shape(clique))
+        for clique, flat in zip(tables, nearest, strict=True)
+    }
 
 
 def _by_order(queries: Marginals) -> Iterator[list[Clique]]:
@@ -75,42 +109,51 @@ def _single(residuals: Residuals, parts: Sequence[Clique], smaller: Mapping[Cliq
     return tables
 
 
-def _pairs(residuals: Residuals, parts: Sequence[Clique], singles: Mapping[Clique, Real]) -> dict[Clique, Real]:
+@final
+@dataclass(frozen=True, eq=False)
+class _Estimate:
+    """Tables of one order, which may be negative, the sizes of their residuals, and the log likelihood of all."""
+
+    tables: dict[Clique, Real]
+    sizes: dict[Clique, Real]
+    log_likelihood: float
+
+
+def _pairs(residuals: Residuals, parts: Sequence[Clique], singles: Mapping[Clique, Real]) -> _Estimate:
     """The estimated tables of pairs, from independence or from a tree of the strongest pairs."""
     independent = {part: np.multiply.outer(*(singles[name,] for name in part)) / float(singles[()]) for part in parts}
-    estimates, _ = _estimated(residuals, parts, independent)
-    tree = DependenceTree({name: singles[name,] for part in parts for name in part}, estimates)
+    every = _estimated(residuals, parts, independent)
+    positive = {part: np.maximum(table, _MIN_COUNT * independent[part]) for part, table in every.tables.items()}
+    tree = DependenceTree({name: singles[name,] for part in parts for name in part}, positive)
     off_tree = [part for part in parts if part not in tree.edges]
     expectations = independent, dict(tree.implied(off_tree))
     candidates = [_estimated(residuals, off_tree, expected) for expected in expectations]
-    return estimates | max(candidates, key=itemgetter(1))[0]
+    best = max(candidates, key=attrgetter("log_likelihood"))
+    return _Estimate(every.tables | best.tables, every.sizes | best.sizes, best.log_likelihood)
 
 
-def _larger(residuals: Residuals, parts: Sequence[Clique], smaller: Mapping[Clique, Real]) -> dict[Clique, Real]:
+def _larger(residuals: Residuals, parts: Sequence[Clique], smaller: Mapping[Clique, Real]) -> _Estimate:
     """The estimated tables of sets of three attributes or more, from those of their faces."""
     expected: dict[Clique, Real] = {}
     for batch in _of_one_shape(residuals.domain, parts):
         expected |= zip(batch, _without_interaction([_faces(part, smaller) for part in batch]), strict=True)
-    return _estimated(residuals, parts, expected)[0]
+    return _estimated(residuals, parts, expected)
 
 
-def _estimated(
-    residuals: Residuals, parts: Sequence[Clique], expected: Mapping[Clique, Real]
-) -> tuple[dict[Clique, Real], float]:
-    """Tables of sets of attributes of one order from expected ones, and the log likelihood of what was measured."""
+def _estimated(residuals: Residuals, parts: Sequence[Clique], expected: Mapping[Clique, Real]) -> _Estimate:
+    """Tables of sets of attributes of one order from expected ones."""
     batches, groups = list(_of_one_shape(residuals.domain, parts)), []
     for batch in batches:
         tables, measured = np.stack([expected[part] for part in batch]), [residuals.residual(part) for part in batch]
         noisy = np.stack([table for table, _ in measured])
         groups.append(NoisyTables(noisy - centred(tables), tables, np.array([variance for _, variance in measured])))
-    deviations, log_likelihood = posterior_deviations(groups)
+    posterior = posterior_deviations(groups)
     estimates: dict[Clique, Real] = {}
-    for batch, group, deviation in zip(batches, groups, deviations, strict=True):
-        positive = np.maximum(group.expected + deviation, _MIN_COUNT * np.maximum(group.expected, 0.0))
-        axes = tuple(range(1, positive.ndim))
-        positive *= group.expected.sum(axis=axes, keepdims=True) / positive.sum(axis=axes, keepdims=True)
-        estimates |= zip(batch, positive, strict=True)
-    return estimates, log_likelihood
+    sizes: dict[Clique, Real] = {}
+    for batch, group, means, chances in zip(batches, groups, posterior.means, posterior.sizes, strict=True):
+        estimates |= zip(batch, group.expected + means, strict=True)
+        sizes |= zip(batch, chances, strict=True)
+    return _Estimate(estimates, sizes, posterior.log_likelihood)
 
 
 def _of_one_shape(domain: Domain, parts: Sequence[Clique]) -> Iterator[list[Clique]]:

@@ -23,6 +23,7 @@ from dpcore.strategies.residual_planning.planning import (
     least_largest_variance,
     least_squared_error,
 )
+from dpcore.strategies.residual_planning.remaining_error import PossibleSizes, next_shares
 from dpcore.workload import Workload, added_weights
 
 Error = Literal["squared", "absolute", "largest"]
@@ -31,6 +32,7 @@ _PLANNERS: Final[dict[Error, Callable[..., ResidualPlan]]] = {
     "absolute": least_absolute_error,
     "largest": least_largest_variance,
 }
+_LEAST_SHARES: Final = (0.0, 1e-5, 1e-4, 1e-3, 1e-2)  # Relative to the largest one; smaller ones are left out.
 
 
 @final
@@ -76,6 +78,39 @@ class MeasuredResiduals:
         orders = np.array([max(0, len(clique) - 1) for clique in self.plan.residuals])
         shares = self.plan.shares * factor**orders
         return joint_queries(replace(self.plan, shares=shares / shares.sum()))
+
+    def next_queries(self, terms: PrivacyTerms, measured: Residuals, sizes: PossibleSizes, share: float) -> Products:
+        """The residuals to measure next with a share of the budget, given what is known of them.
+
+        measured: All residuals of ``queries``, from earlier calls.
+        sizes: How large each may be.
+
+        Raises ValueError if even the largest of the shares cannot be told apart by integer weights.
+
+        Source: ``remaining_error.next_shares``.
+        """
+        unit_variance = self._unit_stddev(terms) ** 2
+        costs = dict(zip(self.plan.residuals, self.plan.costs.tolist(), strict=True))
+        spent = {part: unit_variance * cost / measured.residual(part)[1] for part, cost in costs.items()}
+        weights = added_weights(self.workload, 1)
+        shares = next_shares(
+            self.plan.domain, weights, sizes, spent, share, unit_variance, replaced=terms.unit.replaced
+        )
+        largest = max(shares.values())
+        for least in _LEAST_SHARES:
+            kept = {part: one for part, one in shares.items() if one >= least * largest}
+            values = np.array(list(kept.values()))
+            plan = replace(
+                self.plan,
+                residuals=tuple(kept),
+                shares=values / values.sum(),
+                costs=np.array([costs[part] for part in kept]),
+            )
+            try:
+                return joint_queries(plan)
+            except ValueError:
+                continue
+        raise ValueError("the next shares of the residuals differ by too much for integer weights")
 
     def weighted_error(self, terms: PrivacyTerms) -> float:
         """Expected sum over the answers of (weight * error)^2, or for "largest" the maximum of weight^2 * variance.

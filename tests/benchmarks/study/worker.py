@@ -28,7 +28,7 @@ CANDIDATES: Final[Mapping[str, tuple[str, Settings]]] = {
     "mst": ("mst", {}),
     "hdmm": ("hdmm", {}),
     "hdmm_nonnegative": ("hdmm", {"answers": "nonnegative"}),
-    "shrunken_residuals": ("shrunken_residuals", {}),
+    "adaptive_residuals": ("adaptive_residuals", {}),
     "clique_tree": ("clique_tree", {}),
     "gaussian_pgm": ("gaussian_pgm", {}),
     "mwem_pgm": ("mwem_pgm", {}),

@@ -78,7 +78,7 @@ FIRST = {
     "small marginals": "gaussian_pgm",
     "large marginals": "aim",
     "marginals of a target": "aim",
-    "many marginals": "shrunken_residuals",
+    "many marginals": "adaptive_residuals",
     "prefixes": "aim",
     "ranges": "aim",
     "negated conjunctions of a table": "clipped_gaussian",
@@ -121,7 +121,7 @@ def test_very_many_marginals_are_accepted_too(budget: Budget, monkeypatch: pytes
     monkeypatch.setattr(recommendation, "_MAX_CLOSURE", 1)
     asked, workload = terms(Shape.TABLE, budget, bound=3), WORKLOADS["large marginals"]
     found = recommended(asked, workload)
-    assert found.name == ("clique_tree" if budget.currency is Currency.PURE else "shrunken_residuals")
+    assert found.name == ("clique_tree" if budget.currency is Currency.PURE else "adaptive_residuals")
     assert MECHANISMS[found.name]().plan(asked, workload).steps
 
 
@@ -153,7 +153,7 @@ def test_the_model_decides_whether_marginals_are_selected(monkeypatch: pytest.Mo
     assert (found.name, "6 marginals" in found.why, "72 cells" in found.why) == ("gaussian_pgm", True, True)
     monkeypatch.setattr(recommendation, "_MAX_MODEL_CELLS", 71)
     found = recommended(terms(Shape.TABLE), small)
-    assert (found.name, "6 small marginals" in found.why) == ("shrunken_residuals", True)
+    assert (found.name, "6 small marginals" in found.why) == ("adaptive_residuals", True)
     assert recommended(terms(Shape.TABLE), small, rows=True).name == "aim"
     assert recommended(terms(Shape.TABLE, Budget.pure(1)), small).name == "aim"
 
@@ -196,15 +196,15 @@ def test_the_closure_decides_whether_it_is_weighed_once(monkeypatch: pytest.Monk
     found = recommended(terms(Shape.TABLE), large)
     assert (found.name, "129" in found.why) == ("aim", True)
     monkeypatch.setattr(recommendation, "_MAX_CLOSURE", 128)
-    assert recommended(terms(Shape.TABLE), large).name == "shrunken_residuals"
+    assert recommended(terms(Shape.TABLE), large).name == "adaptive_residuals"
     assert recommended(terms(Shape.TABLE), large, rows=True).name == "clique_tree"
     monkeypatch.setattr(recommendation, "_MAX_CLOSURE", 129)
     monkeypatch.setattr(recommendation, "LARGEST_CELLS", 84 * 12**3 + 36 * 12**2 + 9 * 12 - 1)
-    assert recommended(terms(Shape.TABLE), large).name == "shrunken_residuals"
+    assert recommended(terms(Shape.TABLE), large).name == "adaptive_residuals"
 
 
 @pytest.mark.parametrize(("attributes", "rows", "name"), [
-    (49, False, "aim"), (50, False, "shrunken_residuals"), (50, True, "aim"),
+    (49, False, "aim"), (50, False, "adaptive_residuals"), (50, True, "aim"),
 ])  # fmt: skip
 def test_wide_tables_are_measured_whole_if_no_rows_are_wanted(attributes: int, rows: bool, name: str) -> None:
     domain = Domain.of({f"a{number:02d}": 12 for number in range(attributes)})

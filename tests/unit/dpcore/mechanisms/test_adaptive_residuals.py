@@ -12,11 +12,11 @@ from dpcore.domain import BinaryView, Domain
 from dpcore.errors import ConfigError, DomainTooLargeError
 from dpcore.evaluation import exact_answers
 from dpcore.kernel.budget import Budget
-from dpcore.mechanisms import shrunken_residuals
+from dpcore.mechanisms import adaptive_residuals
 from dpcore.mechanisms.api import Release
 from dpcore.mechanisms.hdmm.hdmm import Hdmm
 from dpcore.mechanisms.shared.measured_residuals import MeasuredResiduals
-from dpcore.mechanisms.shrunken_residuals import ShrunkenResiduals
+from dpcore.mechanisms.adaptive_residuals import AdaptiveResiduals
 from dpcore.queries import Conjunctions, Marginals, Products
 from dpcore.queries.ranges import prefix, range_marginals
 from dpcore.testing.doubles import NoStatistics, private_statistics
@@ -39,7 +39,7 @@ def table(rows: int = ROWS) -> TinyTable:
 
 def released(rows: int = ROWS, budget: Budget = BUDGET, units: int | None = None, **constants: Any) -> Release:
     private = private_statistics(table(rows), budget, units=units)
-    return with_constants(ShrunkenResiduals(), **constants).run(private, WORKLOAD, generator=GENERATOR)
+    return with_constants(AdaptiveResiduals(), **constants).run(private, WORKLOAD, generator=GENERATOR)
 
 
 def error(release: Release, rows: int = ROWS) -> float:
@@ -96,11 +96,11 @@ def test_more_noise_gives_small_sets_a_larger_share() -> None:
 
 def test_the_plan_names_the_steps_and_the_fallback() -> None:
     terms = private_statistics(table(), Budget.gdp(1)).terms
-    plan = ShrunkenResiduals().plan(terms, WORKLOAD)
+    plan = AdaptiveResiduals().plan(terms, WORKLOAD)
     assert [step.share for step in plan.steps] == [0.01, 0.99]
     assert any("clique_tree" in note and "30%" in note for note in plan.notes)
     public = private_statistics(table(), Budget.gdp(1), units=ROWS).terms
-    assert [step.share for step in ShrunkenResiduals().plan(public, WORKLOAD).steps] == [1]
+    assert [step.share for step in AdaptiveResiduals().plan(public, WORKLOAD).steps] == [1]
 
 
 REFUSED: dict[str, tuple[Workload, Budget, str]] = {
@@ -117,12 +117,12 @@ REFUSED: dict[str, tuple[Workload, Budget, str]] = {
 def test_what_it_refuses_before_anything_is_measured(name: str) -> None:
     workload, budget, message = REFUSED[name]
     with pytest.raises(ConfigError, match=message):
-        ShrunkenResiduals().run(
+        AdaptiveResiduals().run(
             private_statistics(NoStatistics(table().contribution), budget), workload, generator=GENERATOR
         )
 
 
 def test_too_many_cells_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shrunken_residuals, "_MAX_CELLS", 100)
-    with pytest.raises(DomainTooLargeError, match="shrunken_residuals has .* want at most 100"):
-        ShrunkenResiduals().plan(private_statistics(table(), Budget.gdp(1)).terms, WORKLOAD)
+    monkeypatch.setattr(adaptive_residuals, "_MAX_CELLS", 100)
+    with pytest.raises(DomainTooLargeError, match="adaptive_residuals has .* want at most 100"):
+        AdaptiveResiduals().plan(private_statistics(table(), Budget.gdp(1)).terms, WORKLOAD)

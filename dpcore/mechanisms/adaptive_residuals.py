@@ -52,9 +52,9 @@ class AdaptiveConstants:
     """
 
     total_share: float = 0.01
-    first_share: float = 0.35
-    decay: float = 0.7
-    max_noise: float = 0.5
+    first_share: float = 0.5
+    decay: float = 0.5
+    max_noise: float = 0.3
 
 
 @final

@@ -1,6 +1,6 @@
 """The mechanism to begin with: a rule that uses public facts alone, and agrees with our benchmarks of table mechanisms.
 
-"Small" marginals have at most 64 cells on average, and are not sparse whatever the number of rows.
+``dpcore/decisions/recommendation.md`` has the study behind it.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from dpcore.errors import ConfigError
 from dpcore.estimation.graphical.structure.junction_tree import JunctionTree
 from dpcore.kernel.budget import Currency
 from dpcore.kernel.privacy_terms import PrivacyTerms
+from dpcore.measurement import Noise
 from dpcore.mechanisms.additive_noise import LARGEST_ANSWERS, Gaussian, Laplace
 from dpcore.mechanisms.aim.marginals import LARGEST_CELLS
 from dpcore.mechanisms.registry import MECHANISMS
@@ -24,8 +25,8 @@ from dpcore.workload import Workload, downward_closure
 
 _MAX_MODEL_CELLS: Final = 16 * CELLS_IN_MB  # Of one model for the whole workload, because a fit makes many passes.
 _MAX_CLOSURE: Final = 5_000  # AIM scores the whole downward closure in every round: a larger one takes hours.
-_MANY_ATTRIBUTES: Final = 50  # A selection for a model of bounded size misses most of what they have in common.
-_SMALL_MARGINAL: Final = 64  # Mean cells of a marginal.
+_SMALL_MARGINAL: Final = 16  # Mean cells of marginals whose joint model beats estimates of each from those below.
+_DENSE_MARGINAL: Final = 64  # Mean cells of a marginal that is not sparse whatever the number of rows.
 _MAX_NOISE: Final = {True: 0.5, False: 0.1}  # L1 noise of a marginal over the rows, for small marginals and others.
 _FEW_QUERIES: Final = 500  # With fewer queries plain noise had the smaller mean error on Adult at epsilon 1.
 # With fewer queries with negations or of mixed orders, noise for all of them is less than that of their terms together.
@@ -53,7 +54,7 @@ def recommended(terms: PrivacyTerms, workload: Workload, *, rows: bool = False) 
 
     Raises ConfigError where no mechanism accepts the workload.
     """
-    for option in _options(terms, workload):
+    for option in _options(terms, workload, rows):
         if (not rows or _gives_rows(option.name)) and _accepts(option.name, terms, workload):
             return option
     raise ConfigError("no mechanism accepts this workload under these terms; want a smaller workload")
@@ -71,7 +72,7 @@ def _accepts(name: str, terms: PrivacyTerms, workload: Workload) -> bool:
     return True
 
 
-def _options(terms: PrivacyTerms, workload: Workload) -> Iterator[Recommendation]:
+def _options(terms: PrivacyTerms, workload: Workload, rows: bool) -> Iterator[Recommendation]:
     """The recommended mechanisms, best first. Later ones serve where those before have no proof, or no memory."""
     if isinstance(workload.requested, Itemsets):
         yield Recommendation("frequent_itemsets", "no other mechanism answers workload.itemsets")
@@ -79,7 +80,7 @@ def _options(terms: PrivacyTerms, workload: Workload) -> Iterator[Recommendation
     queries = workload.queries
     match queries:
         case Marginals():
-            yield from _for_marginals(terms, workload, queries)
+            yield from _for_marginals(terms, workload, queries, rows)
         case Products():
             why = (
                 "it measures the most informative ranges, round by round; if intervals matter more than the mean "
@@ -94,24 +95,23 @@ def _options(terms: PrivacyTerms, workload: Workload) -> Iterator[Recommendation
     yield Recommendation("independent", "the workload is too large for any other mechanism")
 
 
-def _for_marginals(terms: PrivacyTerms, workload: Workload, queries: Marginals) -> Iterator[Recommendation]:
-    cells = _model_cells(queries)
-    if _noise_is_small(terms, workload, queries):
-        if cells <= _MAX_MODEL_CELLS:
-            marginals = f"{len(queries.cliques):,} marginals fit one model of {cells:,} cells"
-            yield Recommendation("gaussian_pgm", f"all {marginals}, and can be measured at once")
-        else:
-            why = f"it measures all {len(queries.cliques):,} small marginals at once, and shrinks their noise"
-            yield Recommendation("adaptive_residuals", why)
-    candidates, attributes = _closure_size(queries), len(modelled(queries))
-    if candidates is not None and attributes >= _MANY_ATTRIBUTES:
-        why = f"no model can hold how {attributes} attributes depend on each other: it measures all marginals at once"
-        yield Recommendation("adaptive_residuals", f"{why}, or a selection if noise prevails")
+def _for_marginals(terms: PrivacyTerms, workload: Workload, queries: Marginals, rows: bool) -> Iterator[Recommendation]:
+    cells, marginals = _model_cells(queries), f"{len(queries.cliques):,} marginals"
+    prefers_model = rows or terms.noise is Noise.LAPLACE or queries.size <= _SMALL_MARGINAL * len(queries.cliques)
+    if cells <= _MAX_MODEL_CELLS and prefers_model and _noise_is_small(terms, workload, queries):
+        yield Recommendation(
+            "gaussian_pgm", f"all {marginals} fit one model of {cells:,} cells, and can be measured at once"
+        )
+    if not rows:
+        why = (
+            f"it measures all {marginals} once, and again where it helps most; if noise would prevail, it selects "
+            "marginals"
+        )
+        yield Recommendation("adaptive_residuals", why)
+    candidates = _closure_size(queries)
     if candidates is None:
         limits = f"{_MAX_CLOSURE:,}, or have more than {LARGEST_CELLS:,} cells"
         counted = f"the marginals and those below them are more than {limits}"
-        why = f"{counted}: it measures all of them at once and shrinks their noise, or a selection if noise prevails"
-        yield Recommendation("adaptive_residuals", why)
         yield Recommendation("clique_tree", f"{counted}: it scores them once, not in every round")
     else:
         why = f"it selects, in a batch and then round by round, which of {candidates:,} marginals to measure"
@@ -124,7 +124,7 @@ def _noise_is_small(terms: PrivacyTerms, workload: Workload, queries: Marginals)
     Where that number is private, the marginals must be small, because most cells of large ones are nearly empty.
     """
     rows, mean_size = public_total(terms), queries.size / max(1, len(queries.cliques))
-    is_small = mean_size <= _SMALL_MARGINAL
+    is_small = mean_size <= _DENSE_MARGINAL
     if rows is None:
         return is_small
     if queries.size > LARGEST_ANSWERS:

@@ -12,6 +12,7 @@ from enum import StrEnum
 from typing import Any
 
 from dpcore.kernel.budget import Currency
+from dpcore.mechanisms.adaptive_residuals import AdaptiveResiduals
 from dpcore.mechanisms.additive_noise import Gaussian, Laplace
 from dpcore.mechanisms.aim.aim import Aim
 from dpcore.mechanisms.api import Mechanism
@@ -35,7 +36,6 @@ from dpcore.mechanisms.query_game.dual_query import DualQuery
 from dpcore.mechanisms.query_game.dual_query_pgm import DualQueryPgm
 from dpcore.mechanisms.query_game.fem import Fem
 from dpcore.mechanisms.query_game.sep_fem import SepFem
-from dpcore.mechanisms.adaptive_residuals import AdaptiveResiduals
 from tests.audit import score_cases, worst_cases
 from tests.audit.discovery_trial import Discovering
 from tests.audit.score_cases import Choice, Choosing, Erring

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from dpcore.mechanisms.adaptive_residuals import AdaptiveResiduals
 from dpcore.mechanisms.additive_noise import Gaussian, Laplace
 from dpcore.mechanisms.aim.aim import Aim
 from dpcore.mechanisms.baskets.basket_mixture import BasketMixture
@@ -27,7 +28,6 @@ from dpcore.mechanisms.query_game.dual_query_pgm import DualQueryPgm
 from dpcore.mechanisms.query_game.fem import Fem
 from dpcore.mechanisms.query_game.sep_fem import SepFem
 from dpcore.mechanisms.shared.pgm_common import CELLS_IN_MB
-from dpcore.mechanisms.adaptive_residuals import AdaptiveResiduals
 from dpcore.testing.cases import MechanismContract
 from dpcore.testing.tiny_data import (
     BUDGETS,

@@ -2,9 +2,10 @@
 
 A table's deviation d from its expectation has, in each cell, the prior N(0, g e^1.5), where e is the expected count of
 the cell. The power 1.5 lies between 1, for sampling from independent rows, and 2, for deviations in proportion to the
-count. The scale g belongs to the table as a whole. Its prior is a distribution over a grid of scales, 0 among them,
-which is learnt from all tables by maximum likelihood: if most tables do what was expected, most scales are near 0, and
-their noise is shrunk away; tables far beyond their noise keep what was measured.
+count. Or it has the prior N(0, g m) with the mean m of the expected counts: cells that were expected to be empty may
+then hold much. The scale g belongs to the table as a whole. Which prior it has is a distribution over two grids of
+scales, 0 among them, which is learnt from all tables by maximum likelihood: if most tables do what was expected, most
+scales are near 0, and their noise is shrunk away; tables far beyond their noise keep what was measured.
 
 Source: normal scale mixtures as in Stephens (2017), "False discovery rates: a new deal", for tables in place of
 numbers.
@@ -22,7 +23,9 @@ from numpy.typing import NDArray
 from scipy.special import logsumexp
 
 Real = NDArray[np.float64]
-_SCALES: Final = np.concatenate([[0.0], 4.0 ** np.arange(-12, 6, 0.5)])  # The grid of g, in units of e^0.5.
+_SCALES: Final = np.concatenate([[0.0], 4.0 ** np.arange(-12, 6, 0.5)])  # The grid of g for N(0, g e^1.5).
+_EVEN_SCALES: Final = 4.0 ** np.arange(-4.0, 9.0)  # The grid of g for N(0, g m).
+_OPEN: Final = 0.1  # For the sizes: the chance that a table is like none of the others.
 _RATIO: Final = 4.0
 SIZES: Final = np.concatenate([[0.0], _RATIO ** np.arange(-6.0, 26.0)])
 """The prior variances that a cell may have, in counts^2."""
@@ -51,10 +54,12 @@ class NoisyTables:
         """The trace of P over the number of cells: the part of a cell's noise that the projection leaves."""
         return float(math.prod(1 - 1 / size for size in self.deviations.shape[1:]))
 
-    @property
-    def unit_variances(self) -> Real:
-        """Prior variance of each cell at scale 1, float64 [tables, cells]."""
-        return np.asarray(np.maximum(self.expected.reshape(len(self.expected), -1), _MIN_EXPECTED) ** 1.5)
+    def priors(self) -> Iterator[Real]:
+        """The prior variance of each cell, float64 [tables, cells], for one prior after another; the first is 0."""
+        expected = np.maximum(self.expected.reshape(len(self.expected), -1), _MIN_EXPECTED)
+        units, means = expected**1.5, np.repeat(expected.mean(axis=1, keepdims=True), expected.shape[1], axis=1)
+        yield from (scale * units for scale in _SCALES.tolist())
+        yield from (scale * means for scale in _EVEN_SCALES.tolist())
 
 
 @final
@@ -77,10 +82,11 @@ def posterior_deviations(groups: Iterable[NoisyTables], pseudo_tables: float = 1
 
     pseudo_tables: Number of tables of scale 0 that are added, so that noise alone is not taken for signal.
 
-    One prior serves all groups. The posterior mean of a cell at scale g is g e^1.5 / (g e^1.5 + v) times its deviation;
-    it is averaged over the posterior of g, and the table is centred along every axis again. The log likelihood compares
-    different expectations of the same tables. For the sizes, a table counts half as all tables together do, because its
-    own measurement may mislead.
+    One distribution over the priors serves all groups. With the prior variance t, the posterior mean of a cell is
+    t / (t + v) times its deviation; it is averaged over the posterior of the prior, and the table is centred along
+    every axis again. The log likelihood compares different expectations of the same tables. The sizes are for the
+    choice of what to measure next, where it costs more to miss something than to find nothing: a table may be like none
+    of the others.
     """
     groups = list(groups)
     if not groups:
@@ -90,29 +96,29 @@ def posterior_deviations(groups: Iterable[NoisyTables], pseudo_tables: float = 1
     prior = _learnt(together, pseudo_tables)
     with np.errstate(divide="ignore"):
         log_likelihood = float(logsumexp(together + np.log(prior), axis=1).sum())
-    posteriors = [_responsibilities(part, prior) for part in likelihoods]
-    together = np.concatenate(posteriors).mean(axis=0)
-    means = [_means(group, part) for group, part in zip(groups, posteriors, strict=True)]
-    sizes = [_sizes(group, (part + together) / 2) for group, part in zip(groups, posteriors, strict=True)]
+    means = [_means(group, _responsibilities(part, prior)) for group, part in zip(groups, likelihoods, strict=True)]
+    wider = (1 - _OPEN) * prior + _OPEN / len(prior)
+    sizes = [_sizes(group, _responsibilities(part, wider)) for group, part in zip(groups, likelihoods, strict=True)]
     return Posterior(means, log_likelihood, sizes)
 
 
 def _log_likelihoods(group: NoisyTables) -> Real:
-    """Log likelihood of each scale, up to a constant of each table, float64 [tables, scales].
+    """Log likelihood of each prior, up to a constant of each table, float64 [tables, priors].
 
     The cells are treated as independent, and the number of them is corrected for the directions that P removes.
     """
-    squares, units = group.deviations.reshape(len(group.deviations), -1) ** 2, group.unit_variances
+    squares, noise = group.deviations.reshape(len(group.deviations), -1) ** 2, group.variances[:, None]
     columns = [
         -0.5 * ((squares / variances).sum(axis=1) + group.freedom * np.log(variances).sum(axis=1))
-        for variances in _cell_variances(group, units)
+        for variances in (prior + noise for prior in group.priors())
     ]
     return np.stack(columns, axis=1)
 
 
 def _learnt(log_likelihoods: Real, pseudo_tables: float) -> Real:
-    """The distribution over the scales with the largest likelihood, by expectation-maximisation, float64 [scales]."""
-    prior = np.full(len(_SCALES), 1 / len(_SCALES))
+    """The distribution over the priors with the largest likelihood, by expectation-maximisation, float64 [priors]."""
+    count = log_likelihoods.shape[1]
+    prior = np.full(count, 1 / count)
     for _ in range(_STEPS):
         sums = _responsibilities(log_likelihoods, prior).sum(axis=0)
         sums[0] += pseudo_tables
@@ -121,7 +127,7 @@ def _learnt(log_likelihoods: Real, pseudo_tables: float) -> Real:
 
 
 def _responsibilities(log_likelihoods: Real, prior: Real) -> Real:
-    """The posterior of the scales of each table, float64 [tables, scales]."""
+    """The posterior of the prior of each table, float64 [tables, priors]."""
     with np.errstate(divide="ignore"):
         logs = log_likelihoods + np.log(prior)
     weights = np.exp(logs - logs.max(axis=1, keepdims=True))
@@ -129,31 +135,22 @@ def _responsibilities(log_likelihoods: Real, prior: Real) -> Real:
 
 
 def _means(group: NoisyTables, responsibilities: Real) -> Real:
-    units = group.unit_variances
-    factors = np.zeros_like(units)
-    for weights, scale in zip(responsibilities.T, _SCALES.tolist(), strict=True):
-        factors += weights[:, None] * (scale * units / (scale * units + group.variances[:, None]))
-    means = group.deviations * factors.reshape(group.deviations.shape)
-    return centred(means)
+    factors = np.zeros((len(group.deviations), group.deviations[0].size))
+    for weights, prior in zip(responsibilities.T, group.priors(), strict=True):
+        factors += weights[:, None] * (prior / (prior + group.variances[:, None]))
+    return centred(group.deviations * factors.reshape(group.deviations.shape))
 
 
 def _sizes(group: NoisyTables, responsibilities: Real) -> Real:
     """The chances that a cell of each table has each variance of ``SIZES``, float64 [tables, levels]."""
-    units = np.sort(group.unit_variances, axis=1)
-    units = np.stack([part.mean(axis=1) for part in np.array_split(units, min(_PARTS, units.shape[1]), axis=1)], axis=1)
-    chances, tables = np.zeros((len(units), len(SIZES))), np.arange(len(units))
-    chances[:, 0] = responsibilities[:, 0]
-    for weights, scale in zip(responsibilities.T[1:], _SCALES[1:].tolist(), strict=True):
-        for unit in units.T:
-            levels = np.clip(np.rint(np.log(scale * unit / SIZES[1]) / math.log(_RATIO)) + 1, 1, len(SIZES) - 1)
-            chances[tables, levels.astype(np.intp)] += weights / units.shape[1]
+    chances, tables = np.zeros((len(group.deviations), len(SIZES))), np.arange(len(group.deviations))
+    for weights, prior in zip(responsibilities.T, group.priors(), strict=True):
+        parts = np.array_split(np.sort(prior, axis=1), min(_PARTS, prior.shape[1]), axis=1)
+        for part in parts:
+            variances = np.maximum(part.mean(axis=1), SIZES[1] / _RATIO)
+            levels = np.clip(np.rint(np.log(variances / SIZES[1]) / math.log(_RATIO)) + 1, 0, len(SIZES) - 1)
+            chances[tables, levels.astype(np.intp)] += weights / len(parts)
     return chances
-
-
-def _cell_variances(group: NoisyTables, units: Real) -> Iterator[Real]:
-    """Prior variance and noise of each cell, for one scale after another; float64 [tables, cells]."""
-    for scale in _SCALES.tolist():
-        yield scale * units + group.variances[:, None]
 
 
 def centred(tables: Real) -> Real:

@@ -1,4 +1,4 @@
-"""Shrunken residuals: everything is measured at once and shrunk, and a selection where noise would prevail."""
+"""Adaptive residuals: all are measured, then those that need it; a selection where noise would prevail."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpcore.domain import BinaryView, Domain
+from dpcore.domain import BinaryView, Clique, Domain
 from dpcore.errors import ConfigError, DomainTooLargeError
 from dpcore.evaluation import exact_answers
 from dpcore.kernel.budget import Budget
 from dpcore.mechanisms import adaptive_residuals
+from dpcore.mechanisms.adaptive_residuals import AdaptiveResiduals
 from dpcore.mechanisms.api import Release
 from dpcore.mechanisms.hdmm.hdmm import Hdmm
 from dpcore.mechanisms.shared.measured_residuals import MeasuredResiduals
-from dpcore.mechanisms.adaptive_residuals import AdaptiveResiduals
-from dpcore.queries import Conjunctions, Marginals, Products
+from dpcore.queries import Conjunctions, Marginals, Measurable, Products
 from dpcore.queries.ranges import prefix, range_marginals
 from dpcore.testing.doubles import NoStatistics, private_statistics
 from dpcore.testing.tiny_statistics import TinyTable
-from dpcore.workload import Workload, all_k_way, conjunctive, linear
+from dpcore.workload import Workload, all_k_way, conjunctive, downward_closure, linear
 from tests.support.constants import with_constants
 
 BITS = Domain(tuple("abcdefghij"), (2,) * 10)
@@ -42,17 +42,42 @@ def released(rows: int = ROWS, budget: Budget = BUDGET, units: int | None = None
     return with_constants(AdaptiveResiduals(), **constants).run(private, WORKLOAD, generator=GENERATOR)
 
 
+def cliques_of(queries: Measurable) -> set[Clique]:
+    assert isinstance(queries, Products)
+    return {term.clique for term in queries.terms}
+
+
+def test_what_surely_adds_nothing_is_not_measured_again() -> None:
+    """Bits are independent, and chance makes triples differ from that by less than the noise."""
+    release = released(200_000, Budget.gdp(Fraction(1, 100)), max_noise=float("inf"))
+    first, second = (measurement.queries for measurement in release.measurements[-2:])
+    assert share_of(second, 3) < 0.5 * share_of(first, 3)
+    assert share_of(second, 1) > share_of(first, 1)
+
+
+def share_of(queries: Measurable, order: int) -> float:
+    """The square of a weight is proportional to the precision of a residual of bits."""
+    assert isinstance(queries, Products)
+    squares = {len(term.clique): 0 for term in queries.terms}
+    for term in queries.terms:
+        squares[len(term.clique)] += term.weight**2
+    return squares.get(order, 0) / sum(squares.values())
+
+
 def error(release: Release, rows: int = ROWS) -> float:
     return float(np.abs(release.answers.values - exact_answers(table(rows), release.workload.queries)).mean())
 
 
 @pytest.mark.parametrize("budget", [Budget.gdp(1), Budget.zcdp(Fraction(1, 2))], ids=["gdp", "zcdp"])
 @pytest.mark.parametrize("units", [None, ROWS])
-def test_everything_is_measured_at_once(budget: Budget, units: int | None) -> None:
-    """After the number of rows, where it is private."""
+def test_residuals_are_measured_in_two_calls(budget: Budget, units: int | None) -> None:
+    """After the number of rows, where it is private. The second call asks for no residual that the first did not."""
     release = released(budget=budget, units=units, max_noise=float("inf"))
     kinds = [type(measurement.queries) for measurement in release.measurements]
-    assert kinds == ([Products] if units else [Marginals, Products])
+    assert kinds == ([Products] * 2 if units else [Marginals, Products, Products])
+    first, second = (cliques_of(measurement.queries) for measurement in release.measurements[-2:])
+    assert second <= first
+    assert first == {(), *downward_closure(WORKLOAD.queries.cliques)}
     assert release.model is None
     assert release.answers.values.min() >= 0
 
@@ -74,9 +99,18 @@ def test_intervals_contain_the_estimate_and_most_exact_answers() -> None:
 
 def test_a_selection_is_measured_where_noise_would_prevail() -> None:
     release = released(rows=40)
-    assert all(isinstance(measurement.queries, Marginals) for measurement in release.measurements)
+    assert isinstance(release.measurements[0].queries, Marginals)
+    assert not any(isinstance(measurement.queries, Products) for measurement in release.measurements)
     assert release.model is None
-    assert np.isnan(release.answers.lower).all()
+    assert release.answers.measured
+
+
+def test_where_too_many_sets_lie_below_the_workload_they_are_weighed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = private_statistics(table(), BUDGET).terms
+    assert any("aim" in note for note in AdaptiveResiduals().plan(asked, WORKLOAD).notes)
+    monkeypatch.setattr(adaptive_residuals, "_MAX_SELECTED", 10)
+    assert any("clique_tree" in note for note in AdaptiveResiduals().plan(asked, WORKLOAD).notes)
+    assert released(rows=40).model is None
 
 
 def test_more_noise_gives_small_sets_a_larger_share() -> None:
@@ -97,10 +131,16 @@ def test_more_noise_gives_small_sets_a_larger_share() -> None:
 def test_the_plan_names_the_steps_and_the_fallback() -> None:
     terms = private_statistics(table(), Budget.gdp(1)).terms
     plan = AdaptiveResiduals().plan(terms, WORKLOAD)
-    assert [step.share for step in plan.steps] == [0.01, 0.99]
-    assert any("clique_tree" in note and "30%" in note for note in plan.notes)
+    assert [step.share for step in plan.steps] == [0.01, 0.495, 0.495]
+    assert any("aim" in note and "30%" in note for note in plan.notes)
     public = private_statistics(table(), Budget.gdp(1), units=ROWS).terms
-    assert [step.share for step in AdaptiveResiduals().plan(public, WORKLOAD).steps] == [1]
+    assert [step.share for step in AdaptiveResiduals().plan(public, WORKLOAD).steps] == [0.5, 0.5]
+
+
+def test_the_whole_budget_is_spent() -> None:
+    private = private_statistics(table(), BUDGET)
+    with_constants(AdaptiveResiduals(), max_noise=float("inf")).run(private, WORKLOAD, generator=GENERATOR)
+    assert private.remaining_share == 0
 
 
 REFUSED: dict[str, tuple[Workload, Budget, str]] = {

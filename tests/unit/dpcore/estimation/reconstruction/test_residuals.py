@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from functools import reduce
 from itertools import combinations
 
@@ -237,12 +238,31 @@ def test_what_cannot_be_answered() -> None:
         residuals.answers(Marginals(Domain.of({"a": 3}), ((),)))
 
 
+def test_measurements_of_one_residual_are_averaged_by_their_precisions() -> None:
+    """Variances 1 and 4: weights 4/5 and 1/5, and the variance of the mean is 4/5."""
+    queries = residual_queries(DOMAIN, ("a",))
+    values = np.arange(queries.size, dtype=np.float64)
+    twice = Residuals(
+        [Measurement(queries, values, Noise.GAUSSIAN, 1.0), Measurement(queries, 11 * values, Noise.GAUSSIAN, 2.0)]
+    )
+    once = Residuals([Measurement(queries, 3 * values, Noise.GAUSSIAN, math.sqrt(0.8))])
+    for ours, expected in zip(twice.residual(("a",)), once.residual(("a",)), strict=True):
+        np.testing.assert_allclose(ours, expected, atol=1e-12)
+
+
+def test_one_residual_is_measured_by_one_matrix() -> None:
+    queries = residual_queries(DOMAIN, ("a",))
+    (term,) = queries.terms
+    doubled = Products(DOMAIN, (replace(term, matrices=tuple(2 * matrix for matrix in term.matrices)),))
+    first, second = (Measurement(one, np.zeros(one.size), Noise.GAUSSIAN, 1.0) for one in (queries, doubled))
+    with pytest.raises(ValueError, match=r"the residual of \('a',\) was measured by different matrices"):
+        Residuals([first, second])
+
+
 def test_what_is_no_residual() -> None:
     (good,) = measured([residual_queries(DOMAIN, ("a",))])
     with pytest.raises(ValueError, match="no measurements; want residuals"):
         Residuals([])
-    with pytest.raises(ValueError, match=r"the residual of \('a',\) was measured twice; want each one once"):
-        Residuals([good, good])
     plain = Measurement(Marginals(DOMAIN, (("a",),)), np.zeros(3), Noise.GAUSSIAN, 1.0)
     with pytest.raises(ValueError, match="Marginals with discrete_gaussian noise; want residuals as Products"):
         Residuals([plain])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dpcore.estimation.reconstruction.scale_mixture import NoisyTables, centred, posterior_deviations
+from dpcore.estimation.reconstruction.scale_mixture import SIZES, NoisyTables, centred, posterior_deviations
 
 
 def tables(signal: float, count: int = 200, stddev: float = 10.0, size: int = 2, seed: int = 0) -> NoisyTables:
@@ -16,7 +16,7 @@ def tables(signal: float, count: int = 200, stddev: float = 10.0, size: int = 2,
 
 
 def ratio(group: NoisyTables) -> float:
-    means, _ = posterior_deviations([group])
+    means = posterior_deviations([group]).means
     return float(np.linalg.norm(means[0]) / np.linalg.norm(group.deviations))
 
 
@@ -37,14 +37,14 @@ def test_one_strong_table_among_many_without_signal_is_kept() -> None:
     group = tables(signal=0.0)
     deviations = group.deviations.copy()
     deviations[7] = centred(np.array([[[400.0, 0.0], [0.0, 0.0]]]))[0] * 4
-    means, _ = posterior_deviations([NoisyTables(deviations, group.expected, group.variances)])
+    means = posterior_deviations([NoisyTables(deviations, group.expected, group.variances)]).means
     assert np.abs(means[0][7] / deviations[7] - 1).max() < 0.05
     assert np.abs(means[0][8]).max() < 0.5 * np.abs(deviations[8]).max()
 
 
 def test_means_are_centred_and_groups_share_a_prior() -> None:
     small, large = tables(signal=0.0, size=2), tables(signal=0.0, size=5, seed=1)
-    means, _ = posterior_deviations([small, large])
+    means = posterior_deviations([small, large]).means
     for mean in means:
         assert np.abs(mean.sum(axis=1)).max() < 1e-9
         assert np.abs(mean.sum(axis=2)).max() < 1e-9
@@ -54,10 +54,27 @@ def test_means_are_centred_and_groups_share_a_prior() -> None:
 def test_the_right_expectation_has_the_larger_likelihood() -> None:
     group = tables(signal=0.0)
     wrong = np.full((2, 2), 40.0) * np.array([[1, -1], [-1, 1]])
-    _, right = posterior_deviations([group])
-    _, shifted = posterior_deviations([NoisyTables(group.deviations + wrong, group.expected, group.variances)])
+    right = posterior_deviations([group]).log_likelihood
+    shifted = posterior_deviations(
+        [NoisyTables(group.deviations + wrong, group.expected, group.variances)]
+    ).log_likelihood
     assert right > shifted + 100
 
 
 def test_no_tables_give_no_means() -> None:
-    assert posterior_deviations([]) == ([], 0.0)
+    nothing = posterior_deviations([])
+    assert (nothing.means, nothing.log_likelihood, nothing.sizes) == ([], 0.0, [])
+
+
+def test_sizes_are_those_of_the_deviations() -> None:
+    """Tables without signal are mostly small; strong ones are not; and each distribution sums to 1."""
+    generator = np.random.default_rng(3)
+    expected, noise = np.full((40, 2, 2), 100.0), 5.0
+    signs = np.array([[1.0, -1.0], [-1.0, 1.0]])
+    weak, strong = np.zeros((20, 2, 2)), 60.0 * signs * np.ones((20, 1, 1))
+    deviations = np.concatenate([weak, strong]) + noise * generator.standard_normal((40, 1, 1)) * signs / 2
+    (sizes,) = posterior_deviations([NoisyTables(deviations, expected, np.full(40, noise**2))]).sizes
+    np.testing.assert_allclose(sizes.sum(axis=1), 1.0)
+    above_noise = sizes[:, noise**2 < SIZES].sum(axis=1)
+    assert np.median(above_noise[:20]) < 0.1
+    assert above_noise[20:].min() > 0.95

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from dpcore.errors import ConfigError, DomainTooLargeError
 from dpcore.estimation.reconstruction.residuals import Residuals
 from dpcore.estimation.reconstruction.scale_mixture import SIZES
-from dpcore.estimation.reconstruction.shrunken import LARGEST_CLOSURE, shrunken_answers
+from dpcore.estimation.reconstruction.shrunken import LARGEST_CLOSURE, residual_sizes, shrunken_answers
 from dpcore.kernel.budget import Currency
 from dpcore.kernel.privacy_terms import PrivacyTerms
 from dpcore.kernel.private_statistics import PrivateStatistics
@@ -137,15 +137,14 @@ class AdaptiveResiduals:
         first = private.measure(design.favouring_small(self.constants.decay), shares[1])  # MEASURE
         progress(2, _STEPS)
         residuals = Residuals([first])
-        estimate = shrunken_answers(residuals, queries, total)  # ESTIMATE
+        sizes = PossibleSizes(SIZES, residual_sizes(residuals, queries, total))  # ESTIMATE
         progress(3, _STEPS)
-        sizes = PossibleSizes(SIZES, estimate.sizes)
         second = private.measure(  # MEASURE
             design.next_queries(terms, residuals, sizes, float(private.remaining_share)), private.remaining_share
         )
         progress(4, _STEPS)
         residuals = Residuals([first, second])
-        values = shrunken_answers(residuals, queries, total).values  # ESTIMATE
+        values = shrunken_answers(residuals, queries, total)  # ESTIMATE
         progress(_STEPS, _STEPS)
         answers = _with_intervals(values, residuals.answers(queries))
         return Release(workload, answers, None, (*counted, first, second))

@@ -42,22 +42,8 @@ _FITTED: Final = 1e-7  # The sweeps end once no face is off by more than this pa
 _MIN_COUNT: Final = 1e-6  # Cells of estimated tables are at least this part of what independent attributes expect.
 
 
-@final
-@dataclass(frozen=True, eq=False)
-class Shrunken:
-    """Estimated answers, and how large the residuals may be.
-
-    values: float64 [queries.size], the answers of the marginals in counts, non-negative and consistent.
-    sizes: By the attributes of a residual of two attributes or more, the chances of each variance of
-        ``scale_mixture.SIZES``.
-    """
-
-    values: Real
-    sizes: Mapping[Clique, Real]
-
-
-def shrunken_answers(residuals: Residuals, queries: Marginals, total: float | None = None) -> Shrunken:
-    """Non-negative, consistent estimates of the answers of marginals.
+def shrunken_answers(residuals: Residuals, queries: Marginals, total: float | None = None) -> Real:
+    """Non-negative, consistent estimates of the answers of marginals, float64 [queries.size], in counts.
 
     residuals: Measured residuals of all subsets of the cliques.
     queries: The marginals.
@@ -65,19 +51,46 @@ def shrunken_answers(residuals: Residuals, queries: Marginals, total: float | No
 
     Raises ValueError if a residual was not measured, and for another domain.
     """
-    rows = max(1.0, float(residuals.marginal(()))) if total is None else total
+    rows = _rows(residuals, total)
     tables: dict[Clique, Real] = {(): np.asarray(rows)}
-    sizes: dict[Clique, Real] = {}
-    for parts in _by_order(queries):
-        if len(parts[0]) == 1:
-            tables |= _single(residuals, parts, tables)
-            continue
-        estimate = _pairs(residuals, parts, tables) if len(parts[0]) == 2 else _larger(residuals, parts, tables)
-        sizes |= estimate.sizes
+    for estimate in _estimates(residuals, queries, tables):
         tables |= _consistent(residuals, estimate.tables, rows)
     if len({len(clique) for clique in queries.cliques}) > 1:
         tables = _consistent(residuals, {clique: tables[clique] for clique in queries.cliques}, rows)
-    return Shrunken(np.concatenate([tables[clique].ravel() for clique in queries.cliques]), sizes)
+    return np.concatenate([tables[clique].ravel() for clique in queries.cliques])
+
+
+def residual_sizes(residuals: Residuals, queries: Marginals, total: float | None = None) -> dict[Clique, Real]:
+    """How large the residuals of two attributes or more may be: the chances of each variance of ``SIZES``.
+
+    residuals, queries, total: As for ``shrunken_answers``.
+    """
+    rows = _rows(residuals, total)
+    tables: dict[Clique, Real] = {(): np.asarray(rows)}
+    sizes: dict[Clique, Real] = {}
+    largest = max(map(len, queries.cliques))
+    for estimate in _estimates(residuals, queries, tables):
+        sizes |= estimate.sizes
+        if max(map(len, estimate.tables)) < largest:  # Nothing is expected from the tables of the last order.
+            tables |= _consistent(residuals, estimate.tables, rows)
+    return sizes
+
+
+def _rows(residuals: Residuals, total: float | None) -> float:
+    return max(1.0, float(residuals.marginal(()))) if total is None else total
+
+
+def _estimates(residuals: Residuals, queries: Marginals, tables: dict[Clique, Real]) -> Iterator[_Estimate]:
+    """The estimates of one order after the other, from pairs on.
+
+    tables: The number of rows. One-way marginals are added here, consistent tables of each order by the caller.
+    """
+    for parts in _by_order(queries):
+        order = len(parts[0])
+        if order == 1:
+            tables |= _single(residuals, parts, tables)
+        else:
+            yield _pairs(residuals, parts, tables) if order == 2 else _larger(residuals, parts, tables)
 
 
 def _consistent(residuals: Residuals, tables: Mapping[Clique, Real], rows: float) -> dict[Clique, Real]:

@@ -60,7 +60,7 @@ def error(values: NDArray[np.float64], truth: NDArray[np.float64]) -> float:
 @pytest.mark.parametrize(("domain", "order"), [(BITS, 1), (BITS, 2), (BITS, 3), (MIXED, 2), (MIXED, 3)])
 def test_nothing_changes_without_noise(domain: Domain, order: int) -> None:
     queries, codes = queries_of(domain, order), chained(domain)
-    answers = shrunken_answers(measured(codes, queries, 1e-6), queries).values
+    answers = shrunken_answers(measured(codes, queries, 1e-6), queries)
     # A cell without rows keeps a trace of its expectation.
     assert np.allclose(answers, exact(codes, queries), atol=0.5)
 
@@ -68,14 +68,14 @@ def test_nothing_changes_without_noise(domain: Domain, order: int) -> None:
 def test_answers_are_consistent_and_not_negative() -> None:
     queries = Marginals(MIXED, ((), ("a",), ("c", "a"), ("d", "a", "b"), ("d", "c")))
     codes = chained(MIXED)
-    answers = shrunken_answers(measured(codes, queries_of(MIXED, 4), 80.0), queries).values
+    answers = shrunken_answers(measured(codes, queries_of(MIXED, 4), 80.0), queries)
     assert answers.min() >= 0
     assert disagreement(queries, answers) < 1e-6 * ROWS
 
 
 def test_a_public_total_is_kept() -> None:
     queries, codes = queries_of(BITS, 2), independent(BITS)
-    answers = shrunken_answers(measured(codes, queries, 100.0), queries, ROWS).values
+    answers = shrunken_answers(measured(codes, queries, 100.0), queries, ROWS)
     assert np.allclose(answers.reshape(-1, 4).sum(axis=1), ROWS)
 
 
@@ -86,7 +86,7 @@ def test_noise_is_shrunk_where_triples_hold_no_surprise(
     queries, codes = queries_of(BITS, 3), make(BITS)
     residuals, truth = measured(codes, queries, 150.0), exact(codes, queries)
     unbiased = residuals.answers(queries).values
-    assert error(shrunken_answers(residuals, queries).values, truth) < part * error(unbiased, truth)
+    assert error(shrunken_answers(residuals, queries), truth) < part * error(unbiased, truth)
 
 
 def test_an_interaction_of_three_attributes_stays_as_measured() -> None:
@@ -96,7 +96,7 @@ def test_an_interaction_of_three_attributes_stays_as_measured() -> None:
     codes[:, 2] = codes[:, 0] ^ codes[:, 1]
     queries = queries_of(BITS, 3)
     residuals, triple = measured(codes, queries, 30.0), queries.only([("a", "b", "c")])
-    answers = shrunken_answers(residuals, queries).values[: triple.size]
+    answers = shrunken_answers(residuals, queries)[: triple.size]
     assert error(answers, exact(codes, triple)) < 60
 
 
@@ -116,7 +116,7 @@ def test_a_few_patterns_are_answered_about_as_well_as_without_shrinking(
     queries = queries_of(domain, order)
     residuals, truth = measured(codes, queries, stddev, seed), exact(codes, queries)
     unbiased = residuals.answers(queries).values
-    assert error(shrunken_answers(residuals, queries).values, truth) < 1.3 * error(unbiased, truth)
+    assert error(shrunken_answers(residuals, queries), truth) < 1.3 * error(unbiased, truth)
 
 
 def test_a_residual_that_was_not_measured_is_named() -> None:

@@ -91,7 +91,7 @@ class AdaptiveResiduals:
         currencies=(Currency.ZCDP, Currency.GDP),
         rows=False,
         mostly_gaussian=True,
-        recommended_for="many small marginals whose graphical model would be too large",
+        recommended_for="answers of marginals, if no synthetic rows are wanted",
     )
 
     constants: AdaptiveConstants = field(default=AdaptiveConstants(), init=False, repr=False)

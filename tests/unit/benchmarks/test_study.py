@@ -68,7 +68,7 @@ def test_facts_are_public_numbers_of_the_workload() -> None:
     sizes = SMALL.workload.queries.sizes  # type: ignore[union-attr]
     assert (facts["marginals"], facts["answers"]) == (len(sizes), sum(sizes))
     assert facts["closure"] == 20
-    assert facts["recommended"] == "gaussian_pgm"
+    assert facts["recommended"] == "adaptive_residuals"
     single, plain, noise = (float(facts[name]) for name in ("single_noise", "plain_noise", "noise"))
     assert plain == pytest.approx(single * np.sqrt(5), rel=1e-3)
     assert single < noise < plain
@@ -98,7 +98,7 @@ def test_what_may_be_the_best_runs_again_and_what_cannot_does_not(tmp_path: Path
     studied(store, child)
     runs = {name: len(cell.errors) for name, cell in store.cells[SMALL.key].items()}
     assert set(runs) == set(CANDIDATES)
-    assert {name for name, count in runs.items() if count == run.RUNS} == {"hdmm", "aim", "gaussian_pgm"}
+    assert {name for name, count in runs.items() if count == run.RUNS} == {"hdmm", "aim", "adaptive_residuals"}
     assert (runs["clique_tree"], runs["mst"]) == (2, 1)  # The second release shows that 0.15 is no chance.
     again = scripted(hdmm=0.2)
     studied(store, again)

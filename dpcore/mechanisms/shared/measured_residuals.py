@@ -85,7 +85,7 @@ class MeasuredResiduals:
         measured: All residuals of ``queries``, from earlier calls.
         sizes: How large each may be.
 
-        Raises ValueError if even the largest of the shares cannot be told apart by integer weights.
+        They are ``queries`` again if even the largest shares differ by too much for integer weights.
 
         Source: ``remaining_error.next_shares``.
         """
@@ -110,7 +110,7 @@ class MeasuredResiduals:
                 return joint_queries(plan)
             except ValueError:
                 continue
-        raise ValueError("the next shares of the residuals differ by too much for integer weights")
+        return self.queries
 
     def weighted_error(self, terms: PrivacyTerms) -> float:
         """Expected sum over the answers of (weight * error)^2, or for "largest" the maximum of weight^2 * variance.

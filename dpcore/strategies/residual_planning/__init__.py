@@ -11,6 +11,8 @@ This is the map of the whole topic. Open ``planning.py`` first; then ``bases.py`
 Planning, in this package:
     planning.py: the noise variance of each residual, for the least squared, absolute or largest error. Recommended for
         marginals.
+    remaining_error.py: the same for a second call, given what the first one has told.
+    lattice.py: all subsets of the marginals, and what each adds to the variance of a marginal.
     bases.py: the integer queries that measure the residuals of such a plan.
     product_residuals.py: the plan and its integer queries for products. Recommended for everything but marginals.
     attribute_residuals.py: the best split of one attribute's queries into a mean part and a residual part.
@@ -24,8 +26,8 @@ Queries and sensitivity:
     dpcore/kernel/product_sensitivity.py: the exact sensitivity of such a stack.
 
 Measurement, by mechanism:
-    dpcore/mechanisms/shared/measured_residuals.py: plans and measures residuals of marginals, for hdmm, gaussian_pgm
-        and aim.
+    dpcore/mechanisms/shared/measured_residuals.py: plans and measures residuals of marginals, for hdmm, gaussian_pgm,
+        aim and adaptive_residuals.
     dpcore/mechanisms/hdmm/products.py: plans and measures residuals of products, for hdmm.
     dpcore/mechanisms/hdmm/joint_strategy.py: chooses between residual planning and the other strategies of hdmm.
 

@@ -109,6 +109,8 @@ class AdaptiveResiduals:
             "shrinking lowers it by as much as the data let it",
         )
         shares = self._shares(terms)
+        for queries, share in ((design.favouring_small(self.constants.decay), shares[1]), (design.queries, shares[2])):
+            terms.measure_scale(queries, share)  # Raises ScaleError before anything is charged.
         steps = [
             replace(design.step(terms), share=float(shares[1]), stddev=None),
             Step("measure again where it lowers the expected error the most", float(shares[2]), 1, weighted_sums=True),
@@ -140,7 +142,7 @@ class AdaptiveResiduals:
         sizes = PossibleSizes(SIZES, residual_sizes(residuals, queries, total))  # ESTIMATE
         progress(3, _STEPS)
         second = private.measure(  # MEASURE
-            design.next_queries(terms, residuals, sizes, float(private.remaining_share)), private.remaining_share
+            design.next_queries(terms, residuals, sizes, private.remaining_share), private.remaining_share
         )
         progress(4, _STEPS)
         residuals = Residuals([first, second])
@@ -219,7 +221,8 @@ def _selected(
     _, selection = _selection(private.terms, workload)
     release = selection.run(private, workload, generator=generator, progress=progress)
     answers = replace(release.answers, measured=True)  # Of no model that is released.
-    return replace(release, answers=answers, model=None, measurements=(*counted, *release.measurements))
+    measurements = (*counted, *release.measurements)
+    return replace(release, answers=answers, model=None, measurements=measurements, rounds=(), horizon=None, batch=None)
 
 
 def _seconds(queries: Marginals) -> float:

@@ -96,6 +96,7 @@ def _options(terms: PrivacyTerms, workload: Workload, rows: bool) -> Iterator[Re
 
 
 def _for_marginals(terms: PrivacyTerms, workload: Workload, queries: Marginals, rows: bool) -> Iterator[Recommendation]:
+    """One model of all marginals if they have few cells each, or for rows or pure DP; else their residuals."""
     cells, marginals = _model_cells(queries), f"{len(queries.cliques):,} marginals"
     prefers_model = rows or terms.noise is Noise.LAPLACE or queries.size <= _SMALL_MARGINAL * len(queries.cliques)
     if cells <= _MAX_MODEL_CELLS and prefers_model and _noise_is_small(terms, workload, queries):

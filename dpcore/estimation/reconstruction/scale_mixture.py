@@ -84,9 +84,9 @@ def posterior_deviations(groups: Iterable[NoisyTables], pseudo_tables: float = 1
 
     One distribution over the priors serves all groups. With the prior variance t, the posterior mean of a cell is
     t / (t + v) times its deviation; it is averaged over the posterior of the prior, and the table is centred along
-    every axis again. The log likelihood compares different expectations of the same tables. The sizes are for the
-    choice of what to measure next, where it costs more to miss something than to find nothing: a table may be like none
-    of the others.
+    every axis again. The log likelihood compares different expectations of the same tables. For the
+    sizes, each table has with chance 0.1 a prior that is spread evenly over the grid: they decide what is measured
+    next, and overlooking a signal costs more than measuring nothing.
     """
     groups = list(groups)
     if not groups:

@@ -1,4 +1,4 @@
-"""Measures marginals under Gaussian noise by all their residuals in one call: shared by hdmm, gaussian_pgm and aim."""
+"""Measures marginals by their residuals under Gaussian noise: for hdmm, gaussian_pgm, aim and adaptive_residuals."""
 
 from __future__ import annotations
 
@@ -79,13 +79,15 @@ class MeasuredResiduals:
         shares = self.plan.shares * factor**orders
         return joint_queries(replace(self.plan, shares=shares / shares.sum()))
 
-    def next_queries(self, terms: PrivacyTerms, measured: Residuals, sizes: PossibleSizes, share: float) -> Products:
+    def next_queries(self, terms: PrivacyTerms, measured: Residuals, sizes: PossibleSizes, share: Fraction) -> Products:
         """The residuals to measure next with a share of the budget, given what is known of them.
 
         measured: All residuals of ``queries``, from earlier calls.
         sizes: How large each may be.
+        share: The share of the whole budget that the next call will have.
 
-        They are ``queries`` again if even the largest shares differ by too much for integer weights.
+        They are ``queries`` again if even the largest shares differ by too much for integer weights or for the scale of
+        the noise.
 
         Source: ``remaining_error.next_shares``.
         """
@@ -94,7 +96,7 @@ class MeasuredResiduals:
         spent = {part: unit_variance * cost / measured.residual(part)[1] for part, cost in costs.items()}
         weights = added_weights(self.workload, 1)
         shares = next_shares(
-            self.plan.domain, weights, sizes, spent, share, unit_variance, replaced=terms.unit.replaced
+            self.plan.domain, weights, sizes, spent, float(share), unit_variance, replaced=terms.unit.replaced
         )
         largest = max(shares.values())
         for least in _LEAST_SHARES:
@@ -107,9 +109,11 @@ class MeasuredResiduals:
                 costs=np.array([costs[part] for part in kept]),
             )
             try:
-                return joint_queries(plan)
-            except ValueError:
+                queries = joint_queries(plan)
+                terms.measure_scale(queries, share)
+            except ValueError:  # Also ScaleError.
                 continue
+            return queries
         return self.queries
 
     def weighted_error(self, terms: PrivacyTerms) -> float:

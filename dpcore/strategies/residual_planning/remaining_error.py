@@ -50,7 +50,9 @@ def next_shares(
     *,
     replaced: bool = False,
 ) -> dict[Clique, float]:
-    """The shares of the whole budget that the next call should give to each residual, positive, with sum ``share``.
+    """The shares of the whole budget that the next call should give to each residual, with sum ``share``.
+
+    Residuals that would get less than 1e-7 of it are left out.
 
     domain, weights, replaced: As for ``least_absolute_error``: the loss is the sum over marginals and their cells of
         weight * standard deviation.
@@ -64,7 +66,7 @@ def next_shares(
     minimises a majorant that is linear in the variances, here by a common multiplier: a residual gets budget until the
     slope of its variance has come down to it.
 
-    Source: this project. With unknown sizes and nothing spent it is ``least_absolute_error``.
+    Source: this project. With unknown sizes it becomes ``least_absolute_error`` as what was spent goes to 0.
     """
     lattice = Lattice(domain, weights, replaced)
     table_weights = lattice.sums_of_weights(np.array(list(weights.values()), dtype=np.float64), np.add)
@@ -94,8 +96,9 @@ def next_shares(
 class _Variances:
     """The expected variance of a cell of each residual, as a function of the share of the budget that it got.
 
-    levels, chances: Possible prior variances, float64 [levels], and their chances, float64 [residuals, levels].
-    energies: float64 [residuals], the part of a cell's variance that belongs to the residual.
+    levels, chances: Possible prior variances, float64 [levels], and their chances, float64 [residuals, levels]. The
+        last level is infinite: any size.
+    energies: float64 [residuals], prod (1 - 1 / n): the variance of a cell of noise N(0, P).
     noise: float64 [residuals], the noise variance that the whole budget would buy.
     """
 

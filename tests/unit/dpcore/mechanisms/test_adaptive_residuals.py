@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from dpcore.domain import BinaryView, Clique, Domain
-from dpcore.errors import ConfigError, DomainTooLargeError
+from dpcore.errors import ConfigError, DomainTooLargeError, ScaleError
 from dpcore.evaluation import exact_answers
 from dpcore.kernel.budget import Budget
 from dpcore.mechanisms import adaptive_residuals
@@ -141,6 +141,20 @@ def test_the_whole_budget_is_spent() -> None:
     private = private_statistics(table(), BUDGET)
     with_constants(AdaptiveResiduals(), max_noise=float("inf")).run(private, WORKLOAD, generator=GENERATOR)
     assert private.remaining_share == 0
+
+
+def test_a_budget_too_small_for_the_noise_is_refused_before_anything_is_charged() -> None:
+    """The calls get half of the budget each, so that their noise may be too large where that of one call is not."""
+    domain = Domain.of({"a": 2, "b": 3, "c": 1, "d": 7})
+    statistics = TinyTable(domain, np.zeros((5, 4), dtype=np.int64))
+    workload = Workload(Marginals(domain, (("a", "b"), ("b", "d"))), np.ones(2))
+    mechanism = with_constants(AdaptiveResiduals(), max_noise=float("inf"))
+    for numerator in (10, 14, 18, 24, 28):
+        private = private_statistics(statistics, Budget.gdp(Fraction(numerator, 2**60)))
+        try:
+            mechanism.run(private, workload, generator=GENERATOR)
+        except ScaleError:
+            assert private.remaining_share == 1
 
 
 REFUSED: dict[str, tuple[Workload, Budget, str]] = {

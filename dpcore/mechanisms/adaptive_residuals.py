@@ -21,6 +21,7 @@ from dpcore.kernel.privacy_terms import PrivacyTerms
 from dpcore.kernel.private_statistics import PrivateStatistics
 from dpcore.measurement import Measurement, Noise
 from dpcore.mechanisms.aim.aim import Aim
+from dpcore.mechanisms.aim.marginals import MANY_CANDIDATES
 from dpcore.mechanisms.api import Mechanism, Plan, Progress, Release, Step, Traits, silent
 from dpcore.mechanisms.clique_tree import CliqueTree
 from dpcore.mechanisms.shared.measured_residuals import MeasuredResiduals
@@ -32,7 +33,7 @@ from dpcore.uncertainty import Answers
 from dpcore.workload import Workload, downward_closure
 
 _MAX_CELLS: Final = 20_000_000  # Cells of all subsets of the marginals; each takes a few microseconds.
-_MAX_SELECTED: Final = 5_000  # AIM scores all subsets of the marginals in every round: more take hours.
+_MAX_CANDIDATES: Final = MANY_CANDIDATES  # Of AIM, where noise would prevail.
 # Of the estimates and what they come from: for each cell, and for each subset of a marginal's attributes. Measured.
 _BYTES_PER_CELL, _BYTES_PER_SUBSET = 160, 5_000
 _SECONDS: Final = (0.3, 2.2e-3, 1.6e-5)  # CPU seconds of the estimates: in any case, per subset, and per cell.
@@ -65,8 +66,8 @@ class AdaptiveResiduals:
     Choose it for answers of marginals whenever no synthetic rows are wanted. The residual of a set of attributes is
     what its marginal adds to smaller marginals. A first call measures all of them. Each is then shrunk towards the
     table of maximum entropy that smaller marginals imply; how far is learnt from all residuals with as many attributes.
-    The second call spends most of the budget where it lowers the expected error of these estimates the most: residuals
-    that are surely small get nothing, those far above their noise get much. The answers are consistent and
+    The second call spends the other half of the budget where it lowers the expected error of these estimates the most:
+    residuals that are surely small get nothing, those far above their noise get much. The answers are consistent and
     non-negative. No junction tree limits which marginals can be answered, but there is no model, and so there are no
     synthetic rows.
 
@@ -98,8 +99,8 @@ class AdaptiveResiduals:
 
     def plan(self, terms: PrivacyTerms, workload: Workload) -> Plan:
         design, bytes_of_estimates = self._design(terms, workload)
-        rows, (name, selection) = public_total(terms), _selection(terms, workload)
-        chosen = selection.plan(terms, workload)
+        rows, (selection, chosen) = public_total(terms), _selection(terms, workload)
+        name = selection.traits.name
         limit = f"{self.constants.max_noise:.0%} of the rows"
         if rows is not None and self._noise(terms, design, rows) > self.constants.max_noise:
             return replace(chosen, notes=(*chosen.notes, f"the noise of a marginal exceeds {limit}: {name} answers"))
@@ -153,9 +154,7 @@ class AdaptiveResiduals:
 
     def _shares(self, terms: PrivacyTerms) -> tuple[Fraction, Fraction, Fraction]:
         """Of the number of rows, 0 where it is public, and of the two calls."""
-        rows = (
-            Fraction(0) if public_total(terms) is not None else total_share(terms, Fraction(self.constants.total_share))
-        )
+        rows = total_share(terms, Fraction(self.constants.total_share))
         first = (1 - rows) * Fraction(self.constants.first_share)
         return rows, first, 1 - rows - first
 
@@ -197,17 +196,15 @@ class AdaptiveResiduals:
         )
 
 
-def _selection(terms: PrivacyTerms, workload: Workload) -> tuple[str, Mechanism]:
-    """The mechanism that answers where noise would prevail, with its name."""
-    queries, aim = table_marginals(workload, "adaptive_residuals"), Aim()
-    if len(downward_closure(queries.cliques, LARGEST_CLOSURE)) <= _MAX_SELECTED:
+def _selection(terms: PrivacyTerms, workload: Workload) -> tuple[Mechanism, Plan]:
+    """The mechanism that answers where noise would prevail, with its plan."""
+    queries, aim, clique_tree = table_marginals(workload, "adaptive_residuals"), Aim(), CliqueTree()
+    if len(downward_closure(queries.cliques, LARGEST_CLOSURE)) <= _MAX_CANDIDATES:
         try:
-            aim.plan(terms, workload)
+            return aim, aim.plan(terms, workload)
         except ConfigError:  # Too many cells for its rounds.
             pass
-        else:
-            return "aim", aim
-    return "clique_tree", CliqueTree()
+    return clique_tree, clique_tree.plan(terms, workload)
 
 
 def _selected(
@@ -218,7 +215,7 @@ def _selected(
     progress: Progress,
 ) -> Release:
     """The release of the mechanism that selects, with what remains of the budget."""
-    _, selection = _selection(private.terms, workload)
+    selection, _ = _selection(private.terms, workload)
     release = selection.run(private, workload, generator=generator, progress=progress)
     answers = replace(release.answers, measured=True)  # Of no model that is released.
     measurements = (*counted, *release.measurements)

@@ -13,9 +13,8 @@ from dpcore.errors import ConfigError
 from dpcore.estimation.graphical.structure.junction_tree import JunctionTree
 from dpcore.kernel.budget import Currency
 from dpcore.kernel.privacy_terms import PrivacyTerms
-from dpcore.measurement import Noise
 from dpcore.mechanisms.additive_noise import LARGEST_ANSWERS, Gaussian, Laplace
-from dpcore.mechanisms.aim.marginals import LARGEST_CELLS
+from dpcore.mechanisms.aim.marginals import LARGEST_CELLS, MANY_CANDIDATES
 from dpcore.mechanisms.registry import MECHANISMS
 from dpcore.mechanisms.shared.pgm_common import CELLS_IN_MB, modelled
 from dpcore.mechanisms.shared.totals import public_total
@@ -24,7 +23,7 @@ from dpcore.queries.lattice import needs_lattice
 from dpcore.workload import Workload, downward_closure
 
 _MAX_MODEL_CELLS: Final = 16 * CELLS_IN_MB  # Of one model for the whole workload, because a fit makes many passes.
-_MAX_CLOSURE: Final = 5_000  # AIM scores the whole downward closure in every round: a larger one takes hours.
+_MAX_CLOSURE: Final = MANY_CANDIDATES
 _SMALL_MARGINAL: Final = 16  # Mean cells of marginals whose joint model beats estimates of each from those below.
 _DENSE_MARGINAL: Final = 64  # Mean cells of a marginal that is not sparse whatever the number of rows.
 _MAX_NOISE: Final = {True: 0.5, False: 0.1}  # L1 noise of a marginal over the rows, for small marginals and others.
@@ -98,7 +97,9 @@ def _options(terms: PrivacyTerms, workload: Workload, rows: bool) -> Iterator[Re
 def _for_marginals(terms: PrivacyTerms, workload: Workload, queries: Marginals, rows: bool) -> Iterator[Recommendation]:
     """One model of all marginals if they have few cells each, or for rows or pure DP; else their residuals."""
     cells, marginals = _model_cells(queries), f"{len(queries.cliques):,} marginals"
-    prefers_model = rows or terms.noise is Noise.LAPLACE or queries.size <= _SMALL_MARGINAL * len(queries.cliques)
+    prefers_model = (
+        rows or terms.budget.currency is Currency.PURE or queries.size <= _SMALL_MARGINAL * len(queries.cliques)
+    )
     if cells <= _MAX_MODEL_CELLS and prefers_model and _noise_is_small(terms, workload, queries):
         yield Recommendation(
             "gaussian_pgm", f"all {marginals} fit one model of {cells:,} cells, and can be measured at once"

@@ -64,10 +64,10 @@ class Privacy(Section):
     accounting: Literal["auto", "pure", "zcdp", "gdp"] = Field(
         default="auto",
         description="Accounting of the budget: pure when delta is 0, otherwise zcdp or gdp (Gaussian DP). The default, "
-        "auto, uses gdp for mechanisms that mostly add Gaussian noise, because they need less noise in it: aim, "
-        "basket_mixture, clipped_gaussian, clique_tree, continual, fourier, frequent_itemsets, gaussian, "
-        "gaussian_copula, gaussian_pgm, hdmm, independent, mst, mwem_pgm and adaptive_residuals. It uses zcdp for all "
-        "others. marquee plan shows which.",
+        "auto, uses gdp for mechanisms that mostly add Gaussian noise, because they need less noise in it: "
+        "adaptive_residuals, aim, basket_mixture, clipped_gaussian, clique_tree, continual, fourier, "
+        "frequent_itemsets, gaussian, gaussian_copula, gaussian_pgm, hdmm, independent, mst and mwem_pgm. It uses zcdp "
+        "for all others. marquee plan shows which.",
     )
     neighbours: Literal["add_remove_unit", "replace_one_unit"] = Field(
         default="add_remove_unit",

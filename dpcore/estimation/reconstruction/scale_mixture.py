@@ -84,9 +84,9 @@ def posterior_deviations(groups: Iterable[NoisyTables], pseudo_tables: float = 1
 
     One distribution over the priors serves all groups. With the prior variance t, the posterior mean of a cell is
     t / (t + v) times its deviation; it is averaged over the posterior of the prior, and the table is centred along
-    every axis again. The log likelihood compares different expectations of the same tables. For the
-    sizes, each table has with chance 0.1 a prior that is spread evenly over the grid: they decide what is measured
-    next, and overlooking a signal costs more than measuring nothing.
+    every axis again. The log likelihood compares different expectations of the same tables. For the sizes, each table
+    has with chance 0.1 a prior that is spread evenly over the grid: the sizes decide what is measured next, and
+    overlooking a signal costs more than measuring noise.
     """
     groups = list(groups)
     if not groups:

@@ -20,6 +20,7 @@ from dpcore.mechanisms.shared.pgm_common import check_names_attribute, named_att
 from dpcore.queries import Marginals
 from dpcore.workload import Workload, downward_closure, relative
 
+MANY_CANDIDATES: Final = 5_000  # AIM scores all candidates in every round: more take hours.
 LARGEST_CELLS: Final = 1 << 26  # Largest number of cells of all candidates: half a gibibyte per vector over them.
 
 

@@ -72,10 +72,9 @@ def next_shares(
     table_weights = lattice.sums_of_weights(np.array(list(weights.values()), dtype=np.float64), np.add)
     table_weights = table_weights * lattice.workload_sizes
     parts, measured = lattice.parts, lattice.costs > 0
-    variances = _Variances.of(
-        [part for part, kept in zip(parts, measured, strict=True) if kept], lattice, sizes, unit_variance
-    )
-    before = np.array([spent[part] for part, kept in zip(parts, measured, strict=True) if kept])
+    names = [part for part, kept in zip(parts, measured, strict=True) if kept]
+    variances = _Variances.of(names, lattice, sizes, unit_variance)
+    before = np.array([spent[part] for part in names])
     points = before[:, None] + share * np.concatenate([[0.0], np.geomspace(_SMALLEST, 1.0, _POINTS - 1)])
     slopes = np.log(variances.slopes(points) + _TINY)
     after = before * (1 + share / before.sum())
@@ -85,7 +84,6 @@ def next_shares(
         deviations = np.sqrt(lattice.variances(of_parts))
         importance = lattice.importance(table_weights / np.maximum(deviations, math.sqrt(_TINY)))[measured]
         after = _filled(points, slopes + np.log(importance + _TINY)[:, None], before, share)
-    names = [part for part, kept in zip(parts, measured, strict=True) if kept]
     added = np.maximum(after - before, 0.0)
     added *= share / added.sum()
     return {part: float(one) for part, one in zip(names, added, strict=True) if one > _SMALLEST * share}

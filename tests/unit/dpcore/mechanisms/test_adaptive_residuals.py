@@ -108,7 +108,7 @@ def test_a_selection_is_measured_where_noise_would_prevail() -> None:
 def test_where_too_many_sets_lie_below_the_workload_they_are_weighed_once(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = private_statistics(table(), BUDGET).terms
     assert any("aim" in note for note in AdaptiveResiduals().plan(asked, WORKLOAD).notes)
-    monkeypatch.setattr(adaptive_residuals, "_MAX_SELECTED", 10)
+    monkeypatch.setattr(adaptive_residuals, "_MAX_CANDIDATES", 10)
     assert any("clique_tree" in note for note in AdaptiveResiduals().plan(asked, WORKLOAD).notes)
     assert released(rows=40).model is None
 

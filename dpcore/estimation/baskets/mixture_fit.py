@@ -21,6 +21,7 @@ _COUNT_DEVIATIONS: Final = 0.75  # Fitted item counts are moved to within this m
 _ROUNDS: Final = 30  # Of that correction.
 _OWN_PROBABILITY: Final = 0.6  # Starting probability of an item in a taste that a residual suggests.
 _LARGEST_TASTE: Final = 8.0
+_AVOIDED: Final = 4.0  # How far such a taste lowers the logits of items that are missing beside another.
 _RELATED: Final = 3.0  # An item joins the taste of a pair if both residuals are this many standard deviations.
 
 
@@ -35,16 +36,17 @@ class FitSettings:
     held_out: Fraction of the pairs that the candidates do not see.
     trial_steps, steps: Steps of Adam for a candidate, and for the fit itself before and after residuals add tastes.
     residual_tastes: Maximum number of tastes that residuals add.
-    residual_deviations: Residuals above this many standard deviations of the noise add a taste.
+    residual_deviations: Residuals above this many standard deviations of the noise add a taste: of pairs that are more
+        frequent than the mixture says, and as far as there is room, of pairs that are less frequent.
     """
 
-    candidates: tuple[tuple[int, float], ...] = ((1, 1.0), (8, 1.0), (8, 2.5), (24, 2.5))
-    candidate_errors: float = 1.5
-    held_out: float = 0.1
+    candidates: tuple[tuple[int, float], ...] = ((1, 1.0), (24, 2.5))
+    candidate_errors: float = 2.0
+    held_out: float = 0.2
     trial_steps: int = 150
     steps: int = 250
     residual_tastes: int = 24
-    residual_deviations: float = 4.5
+    residual_deviations: float = 3.3
 
 
 @final
@@ -73,7 +75,8 @@ def fit_mixture(
     generator: For starting values and held-out pairs.
     progress: Called after each stage.
 
-    1. SPLIT the pairs, and fit each candidate to most of them; the others choose the number of tastes and the prior.
+    1. SPLIT the pairs, and fit each candidate, with tastes for its residuals, to most of them; the others choose the
+       number of tastes and the prior.
     2. FIT the chosen candidate to all pairs.
     3. ADD a taste for each pair, or group of pairs, whose residual is significant, and fit again.
     4. CORRECT the item counts to within their noise.
@@ -85,7 +88,9 @@ def fit_mixture(
     for tastes, prior in settings.candidates if held_out.any() else settings.candidates[:1]:
         trial = _Fit(evidence, Penalty(prior), rare, rare_targets, 1.0 - (held_out | held_out.T))
         fitted = trial.run(starts[tastes], settings.trial_steps)
-        errors = (trial.compared(fitted).pairs - evidence.pairs)[held_out] ** 2
+        enlarged = trial.with_residual_tastes(fitted, settings)
+        full = fitted if enlarged is None else trial.run(enlarged, settings.trial_steps)
+        errors = (trial.compared(full).pairs - evidence.pairs)[held_out] ** 2
         if best is None or choice is None or _is_better(errors, best, settings.candidate_errors):
             best, choice = errors, (prior, fitted)
         progress()
@@ -94,7 +99,7 @@ def fit_mixture(
     final = _Fit(evidence, Penalty(prior), fitted.rare, rare_targets, None)
     fitted = final.run(fitted.parameters, settings.steps)
     progress()
-    enlarged = _with_residual_tastes(fitted, final.compared(fitted), evidence, settings)
+    enlarged = final.with_residual_tastes(fitted, settings)
     if enlarged is not None:
         fitted = _Fit(evidence, Penalty(prior), fitted.rare, rare_targets, None).run(enlarged, settings.steps)
     progress()
@@ -170,29 +175,37 @@ class _Fit:
         facts = pair_facts(fitted.classes, fitted.rare, self.evidence)
         return compare(fitted.parameters, fitted.classes, self.evidence, facts, self.penalty)
 
-
-def _with_residual_tastes(
-    fitted: Fitted, compared: Comparison, evidence: Evidence, settings: FitSettings
-) -> Parameters | None:
-    """The parameters with a taste for each group of items whose pairs the mixture misses; None if there is none."""
-    residuals = (evidence.pairs - compared.pairs) / evidence.pair_stddev
-    np.fill_diagonal(residuals, 0.0)
-    open_pairs = residuals.copy()
-    tastes: list[Vector] = []
-    shares: list[float] = []
-    while len(tastes) < settings.residual_tastes:
-        i, j = divmod(int(open_pairs.argmax()), len(open_pairs))
-        if open_pairs[i, j] < settings.residual_deviations:
-            break
-        members = (residuals[i] > _RELATED) & (residuals[j] > _RELATED)
-        members[[i, j]] = True
-        wanted = np.log(_OWN_PROBABILITY / (1 - _OWN_PROBABILITY)) - fitted.parameters.base
-        tastes.append(np.where(members, np.clip(wanted, 0.0, _LARGEST_TASTE), 0.0))
-        shares.append(float(residuals[i, j]) * evidence.pair_stddev / _OWN_PROBABILITY**2)
-        open_pairs[np.ix_(members, members)] = 0.0
-    if not tastes:
-        return None
-    return fitted.parameters.with_tastes(np.array(tastes), np.minimum(np.array(shares), 0.9 / len(shares)))
+    def with_residual_tastes(self, fitted: Fitted, settings: FitSettings) -> Parameters | None:
+        """The parameters with a taste for each group of items whose pairs the mixture misses; None if there is none."""
+        evidence = self.evidence
+        residuals = (evidence.pairs - self.compared(fitted).pairs) / evidence.pair_stddev
+        np.fill_diagonal(residuals, 0.0)
+        if self.used is not None:
+            residuals *= self.used
+        open_pairs = residuals.copy()
+        tastes: list[Vector] = []
+        shares: list[float] = []
+        while len(tastes) < settings.residual_tastes:
+            together = open_pairs.max() >= settings.residual_deviations
+            i, j = divmod(int(open_pairs.argmax() if together else open_pairs.argmin()), len(open_pairs))
+            if abs(open_pairs[i, j]) < settings.residual_deviations:
+                break
+            with_i, with_j = residuals[i] > _RELATED, residuals[j] > _RELATED
+            members = with_i & with_j if together else with_i & ~with_j
+            members[i], members[j] = True, together
+            wanted = np.log(_OWN_PROBABILITY / (1 - _OWN_PROBABILITY)) - fitted.parameters.base
+            taste = np.where(members, np.clip(wanted, 0.0, _LARGEST_TASTE), 0.0)
+            if not together:
+                without = residuals[i] < -_RELATED
+                without[j] = True
+                taste[without] = -_AVOIDED
+                open_pairs[i, without] = open_pairs[without, i] = 0.0
+            tastes.append(taste)
+            shares.append(abs(float(residuals[i, j])) * evidence.pair_stddev / _OWN_PROBABILITY**2)
+            open_pairs[np.ix_(members, members)] = 0.0
+        if not tastes:
+            return None
+        return fitted.parameters.with_tastes(np.array(tastes), np.minimum(np.array(shares), 0.9 / len(shares)))
 
 
 def _corrected(fitted: Fitted, evidence: Evidence, rare_targets: Vector) -> Fitted:

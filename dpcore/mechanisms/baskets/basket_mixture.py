@@ -30,7 +30,7 @@ _CLASSES_BYTES: Final = 1 << 28  # Classes by items, in the model and in its cou
 _PAIR_BYTES: Final = 64  # A pair in the fit, with temporary arrays.
 _ITEM_BYTES: Final = 128  # An item in the fit, with temporary arrays.
 _ITEMS_OF_A_PAIR: Final = 2
-_STAGES: Final = 10  # Three measurements, up to six stages of the fit, and the answers.
+_STAGES: Final = 8  # Three measurements, four stages of the fit, and the answers.
 
 
 @final

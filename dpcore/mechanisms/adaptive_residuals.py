@@ -6,13 +6,15 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import ClassVar, Final, final
+from typing import ClassVar, Final, Literal, final
 
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
 from dpcore.errors import ConfigError, DomainTooLargeError
+from dpcore.estimation.graphical.answering.model import GraphicalModel
+from dpcore.estimation.reconstruction.bounded_model import bounded_model
 from dpcore.estimation.reconstruction.residuals import Residuals
 from dpcore.estimation.reconstruction.scale_mixture import SIZES
 from dpcore.estimation.reconstruction.shrunken import LARGEST_CLOSURE, residual_sizes, shrunken_answers
@@ -24,8 +26,18 @@ from dpcore.mechanisms.aim.aim import Aim
 from dpcore.mechanisms.aim.marginals import MANY_CANDIDATES
 from dpcore.mechanisms.api import Mechanism, Plan, Progress, Release, Step, Traits, silent
 from dpcore.mechanisms.clique_tree import CliqueTree
+from dpcore.mechanisms.shared.bounded_work import DEFAULT_MAX_WORK, BoundedWork, check_max_work
 from dpcore.mechanisms.shared.measured_residuals import MeasuredResiduals
-from dpcore.mechanisms.shared.pgm_common import check_names_attribute, clique_weights, table_marginals
+from dpcore.mechanisms.shared.pgm_common import (
+    CELLS_IN_MB,
+    COPIES,
+    check_model_size,
+    check_names_attribute,
+    clique_weights,
+    table_marginals,
+    uniform_note,
+)
+from dpcore.mechanisms.shared.predicted_seconds import FROM_NOTHING, FitShape, limit_notes, run_seconds, small_tree
 from dpcore.mechanisms.shared.totals import public_total, row_total, total_share
 from dpcore.queries import Marginals
 from dpcore.strategies.residual_planning.remaining_error import PossibleSizes
@@ -37,7 +49,8 @@ _MAX_CANDIDATES: Final = MANY_CANDIDATES  # Of AIM, where noise would prevail.
 # Of the estimates and what they come from: for each cell, and for each subset of a marginal's attributes. Measured.
 _BYTES_PER_CELL, _BYTES_PER_SUBSET = 160, 5_000
 _SECONDS: Final = (0.3, 2.2e-3, 1.6e-5)  # CPU seconds of the estimates: in any case, per subset, and per cell.
-_STEPS: Final = 5  # Of the progress: counted, measured, estimated, measured again, estimated again.
+# Of the progress: counted, measured, estimated, measured again, estimated again, and a model fitted.
+_COUNTED, _MEASURED, _ESTIMATED, _AGAIN, _ANSWERED, _FITTED = 0.1, 0.2, 0.4, 0.5, 0.7, 0.95
 
 
 @dataclass(frozen=True)
@@ -63,13 +76,19 @@ class AdaptiveConstants:
 class AdaptiveResiduals:
     """Measures the residuals of all marginals, then once more where it helps, and estimates by empirical Bayes.
 
-    Choose it for answers of marginals whenever no synthetic rows are wanted. The residual of a set of attributes is
-    what its marginal adds to smaller marginals. A first call measures all of them. Each is then shrunk towards the
-    table of maximum entropy that smaller marginals imply; how far is learnt from all residuals with as many attributes.
-    The second call spends the other half of the budget where it lowers the expected error of these estimates the most:
-    residuals that are surely small get nothing, those far above their noise get much. The answers are consistent and
-    non-negative. No junction tree limits which marginals can be answered, but there is no model, and so there are no
-    synthetic rows.
+    Choose it for answers of marginals, and with ``model: graphical`` for rows of marginals with few cells. The residual
+    of a set of attributes is what its marginal adds to smaller marginals. A first call measures all of them. Each is
+    then shrunk towards the table of maximum entropy that smaller marginals imply; how far is learnt from all residuals
+    with as many attributes. The second call spends the other half of the budget where it lowers the expected error of
+    these estimates the most: residuals that are surely small get nothing, those far above their noise get much. The
+    answers are consistent and non-negative. No junction tree limits which marginals can be answered.
+
+    model: With "graphical", a graphical model is fitted to the estimates, and there are synthetic rows. It holds as
+        many of the marginals as its size allows, so that rows may be further from the data than the answers, which
+        stay as they are. With "none", there is no model.
+    max_model_mb: Maximum size of the tables of that model's junction tree, in MiB.
+    max_work: Limit of the work of its fit, or of ``aim`` where noise would prevail, in units of 2^30 cells that are
+        read; a unit takes about a second.
 
     If the noisy number of rows shows that noise would prevail, ``aim`` selects marginals in place of measuring all of
     them, or ``clique_tree`` if there are too many.
@@ -90,24 +109,29 @@ class AdaptiveResiduals:
         answers=("marginals",),
         shapes=("table",),
         currencies=(Currency.ZCDP, Currency.GDP),
-        rows=False,
+        rows=True,
+        no_rows_where=("model", "none"),
         mostly_gaussian=True,
-        recommended_for="answers of marginals, if no synthetic rows are wanted",
+        recommended_for="answers of marginals, and rows of marginals with few cells",
     )
 
+    model: Literal["none", "graphical"] = "none"
+    max_model_mb: float = 8.0
+    max_work: float = DEFAULT_MAX_WORK
     constants: AdaptiveConstants = field(default=AdaptiveConstants(), init=False, repr=False)
 
     def plan(self, terms: PrivacyTerms, workload: Workload) -> Plan:
         design, bytes_of_estimates = self._design(terms, workload)
-        rows, (selection, chosen) = public_total(terms), _selection(terms, workload)
+        rows, (selection, chosen) = public_total(terms), self._selection(terms, workload)
         name = selection.traits.name
         limit = f"{self.constants.max_noise:.0%} of the rows"
         if rows is not None and self._noise(terms, design, rows) > self.constants.max_noise:
             return replace(chosen, notes=(*chosen.notes, f"the noise of a marginal exceeds {limit}: {name} answers"))
-        seconds, plan = _seconds(table_marginals(workload, "adaptive_residuals")), design.release_plan(terms)
+        plan, (seconds, of_model, limited) = design.release_plan(terms), self._predicted(workload)
         notes: tuple[str, ...] = (
             f"unbiased answers of the same budget have an expected error of {plan.predicted_error:,.3g} counts; "
             "shrinking lowers it by as much as the data let it",
+            *limited,
         )
         shares = self._shares(terms)
         for queries, share in ((design.favouring_small(self.constants.decay), shares[1]), (design.queries, shares[2])):
@@ -116,7 +140,7 @@ class AdaptiveResiduals:
             replace(design.step(terms), share=float(shares[1]), stddev=None),
             Step("measure again where it lowers the expected error the most", float(shares[2]), 1, weighted_sums=True),
         ]
-        memory = plan.memory_bytes + bytes_of_estimates
+        memory = plan.memory_bytes + bytes_of_estimates + of_model
         if rows is None:
             steps.insert(0, Step("measure the number of rows", float(shares[0]), 1))
             notes = (*notes, f"if the noise of a marginal exceeds {limit}, {name} answers with the remaining budget")
@@ -135,22 +159,88 @@ class AdaptiveResiduals:
         total, shares = public_total(terms), self._shares(terms)
         rows, counted = row_total(private, queries.domain, shares[0])  # MEASURE
         if self._noise(terms, design, rows) > self.constants.max_noise:
-            return _selected(private, workload, counted, generator, progress)
-        progress(1, _STEPS)
+            return self._selected(private, workload, counted, generator, progress)
+        work = BoundedWork(self.max_work, progress)
+        work.report(_COUNTED)
         first = private.measure(design.favouring_small(self.constants.decay), shares[1])  # MEASURE
-        progress(2, _STEPS)
+        work.report(_MEASURED)
         residuals = Residuals([first])
         sizes = PossibleSizes(SIZES, residual_sizes(residuals, queries, total))  # ESTIMATE
-        progress(3, _STEPS)
+        work.report(_ESTIMATED)
         second = private.measure(  # MEASURE
             design.next_queries(terms, residuals, sizes, private.remaining_share), private.remaining_share
         )
-        progress(4, _STEPS)
+        work.report(_AGAIN)
         residuals = Residuals([first, second])
         values = shrunken_answers(residuals, queries, total)  # ESTIMATE
-        progress(_STEPS, _STEPS)
+        work.report(_ANSWERED)
+        model = self._model(residuals, workload, values, work)  # ESTIMATE
+        work.report(1.0)
         answers = _with_intervals(values, residuals.answers(queries))
-        return Release(workload, answers, None, (*counted, first, second))
+        return Release(workload, answers, model, (*counted, first, second))
+
+    def _model(
+        self, residuals: Residuals, workload: Workload, values: NDArray[np.float64], work: BoundedWork
+    ) -> GraphicalModel | None:
+        """The model of the rows; None if none are wanted."""
+        if self.model == "none":
+            return None
+        meter = work.enter("fit of the model of the rows", until=_FITTED)
+        queries = table_marginals(workload, "adaptive_residuals")
+        assert isinstance(workload.queries, Marginals)
+        parts = dict(zip(workload.queries.cliques, workload.queries.split(values), strict=True))
+        once = np.concatenate([parts[clique].ravel() for clique in queries.cliques])
+        weights, max_cells = clique_weights(workload, queries), self.max_model_mb * CELLS_IN_MB
+        return bounded_model(residuals, queries, once, weights, max_cells, meter)
+
+    def _selection(self, terms: PrivacyTerms, workload: Workload) -> tuple[Mechanism, Plan]:
+        """The mechanism that answers where noise would prevail, with its plan."""
+        queries = table_marginals(workload, "adaptive_residuals")
+        aim, clique_tree = Aim(max_work=self.max_work), CliqueTree(max_work=self.max_work)
+        if len(downward_closure(queries.cliques, LARGEST_CLOSURE)) <= _MAX_CANDIDATES:
+            try:
+                return aim, aim.plan(terms, workload)
+            except ConfigError:  # Too many cells for its rounds.
+                pass
+        return clique_tree, clique_tree.plan(terms, workload)
+
+    def _selected(
+        self,
+        private: PrivateStatistics,
+        workload: Workload,
+        counted: Sequence[Measurement],
+        generator: Generator,
+        progress: Progress,
+    ) -> Release:
+        """The release of the mechanism that selects, with what remains of the budget."""
+        selection, _ = self._selection(private.terms, workload)
+        release = selection.run(private, workload, generator=generator, progress=progress)
+        measurements = (*counted, *release.measurements)
+        if self.model == "graphical":
+            return replace(release, measurements=measurements, rounds=(), horizon=None, batch=None)
+        answers = replace(release.answers, measured=True)  # Of no model that is released.
+        return replace(
+            release, answers=answers, model=None, measurements=measurements, rounds=(), horizon=None, batch=None
+        )
+
+    def _predicted(self, workload: Workload) -> tuple[float, int, tuple[str, ...]]:
+        """CPU seconds of the estimates and the model, memory of the model in bytes, and notes about its limit."""
+        queries = table_marginals(workload, "adaptive_residuals")
+        seconds = _seconds(queries)
+        if self.model == "none":
+            return seconds, 0, ()
+        attributes = len({name for clique in queries.cliques for name in clique})
+        cells = self.max_model_mb * CELLS_IN_MB
+        tree = small_tree(queries.domain, queries.cliques, cells)
+        cells = cells if tree is None else tree.cells
+        shape = FitShape.of_cliques(queries.domain, queries.cliques, cells, attributes)
+        fits, other = shape.reads(FROM_NOTHING), seconds + shape.setup_seconds
+        notes = (
+            "synthetic rows come from a model that is fitted to the estimates, within mechanism.max_model_mb",
+            *uniform_note(queries),
+            *limit_notes(fits, other, self.max_work),
+        )
+        return run_seconds(fits, other, self.max_work), int(COPIES * 8 * cells), notes
 
     def _shares(self, terms: PrivacyTerms) -> tuple[Fraction, Fraction, Fraction]:
         """Of the number of rows, 0 where it is public, and of the two calls."""
@@ -174,6 +264,8 @@ class AdaptiveResiduals:
                 "mechanism adaptive_residuals answers marginals of a table; want workload.marginals, or mechanism hdmm "
                 "for products"
             )
+        check_model_size(self.max_model_mb)
+        check_max_work(self.max_work)
         queries = table_marginals(workload, "adaptive_residuals")
         check_names_attribute(queries.cliques, "adaptive_residuals")
         if terms.noise is Noise.LAPLACE:
@@ -194,32 +286,6 @@ class AdaptiveResiduals:
             "mechanism adaptive_residuals cannot measure an attribute of so many values, or with such different "
             "weights; want mechanism aim, or weights that are alike"
         )
-
-
-def _selection(terms: PrivacyTerms, workload: Workload) -> tuple[Mechanism, Plan]:
-    """The mechanism that answers where noise would prevail, with its plan."""
-    queries, aim, clique_tree = table_marginals(workload, "adaptive_residuals"), Aim(), CliqueTree()
-    if len(downward_closure(queries.cliques, LARGEST_CLOSURE)) <= _MAX_CANDIDATES:
-        try:
-            return aim, aim.plan(terms, workload)
-        except ConfigError:  # Too many cells for its rounds.
-            pass
-    return clique_tree, clique_tree.plan(terms, workload)
-
-
-def _selected(
-    private: PrivateStatistics,
-    workload: Workload,
-    counted: Sequence[Measurement],
-    generator: Generator,
-    progress: Progress,
-) -> Release:
-    """The release of the mechanism that selects, with what remains of the budget."""
-    selection, _ = _selection(private.terms, workload)
-    release = selection.run(private, workload, generator=generator, progress=progress)
-    answers = replace(release.answers, measured=True)  # Of no model that is released.
-    measurements = (*counted, *release.measurements)
-    return replace(release, answers=answers, model=None, measurements=measurements, rounds=(), horizon=None, batch=None)
 
 
 def _seconds(queries: Marginals) -> float:

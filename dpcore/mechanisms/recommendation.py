@@ -5,8 +5,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Final
 
 from dpcore.errors import ConfigError
@@ -15,6 +15,7 @@ from dpcore.kernel.budget import Currency
 from dpcore.kernel.privacy_terms import PrivacyTerms
 from dpcore.mechanisms.additive_noise import LARGEST_ANSWERS, Gaussian, Laplace
 from dpcore.mechanisms.aim.marginals import LARGEST_CELLS, MANY_CANDIDATES
+from dpcore.mechanisms.api import Mechanism
 from dpcore.mechanisms.registry import MECHANISMS
 from dpcore.mechanisms.shared.pgm_common import CELLS_IN_MB, modelled
 from dpcore.mechanisms.shared.totals import public_total
@@ -27,6 +28,7 @@ _MAX_CLOSURE: Final = MANY_CANDIDATES
 _SMALL_MARGINAL: Final = 16  # Mean cells of marginals whose joint model beats estimates of each from those below.
 _DENSE_MARGINAL: Final = 64  # Mean cells of a marginal that is not sparse whatever the number of rows.
 _MAX_NOISE: Final = {True: 0.5, False: 0.1}  # L1 noise of a marginal over the rows, for small marginals and others.
+_WITH_MODEL: Final = {"model": "graphical"}
 _FEW_QUERIES: Final = 500  # With fewer queries plain noise had the smaller mean error on Adult at epsilon 1.
 # With fewer queries with negations or of mixed orders, noise for all of them is less than that of their terms together.
 _FEW_SIGNED: Final = 50
@@ -34,14 +36,27 @@ _FEW_SIGNED: Final = 50
 
 @dataclass(frozen=True)
 class Recommendation:
-    """A registered mechanism, to be used with its default settings.
+    """A registered mechanism, to be used with its default settings but for those that are given.
 
     name: The mechanism's name in a config.
     why: The reason, as one clause. It is public.
+    settings: Settings, as in a config.
     """
 
     name: str
     why: str
+    settings: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def mechanism(self) -> Mechanism:
+        """The mechanism with these settings."""
+        return MECHANISMS[self.name](**self.settings)
+
+    @property
+    def choice(self) -> str:
+        """The name, and the settings in brackets if there are any."""
+        settings = ", ".join(f"{key}: {value}" for key, value in self.settings.items())
+        return f"{self.name} ({settings})" if settings else self.name
 
 
 def recommended(terms: PrivacyTerms, workload: Workload, *, rows: bool = False) -> Recommendation:
@@ -54,18 +69,15 @@ def recommended(terms: PrivacyTerms, workload: Workload, *, rows: bool = False) 
     Raises ConfigError where no mechanism accepts the workload.
     """
     for option in _options(terms, workload, rows):
-        if (not rows or _gives_rows(option.name)) and _accepts(option.name, terms, workload):
+        mechanism = option.mechanism
+        if (not rows or mechanism.traits.gives_rows(mechanism)) and _accepts(mechanism, terms, workload):
             return option
     raise ConfigError("no mechanism accepts this workload under these terms; want a smaller workload")
 
 
-def _gives_rows(name: str) -> bool:
-    return MECHANISMS[name].traits.gives_rows(MECHANISMS[name]())
-
-
-def _accepts(name: str, terms: PrivacyTerms, workload: Workload) -> bool:
+def _accepts(mechanism: Mechanism, terms: PrivacyTerms, workload: Workload) -> bool:
     try:
-        MECHANISMS[name]().plan(terms, workload)
+        mechanism.plan(terms, workload)
     except (ConfigError, ValueError):
         return False
     return True
@@ -104,12 +116,13 @@ def _for_marginals(terms: PrivacyTerms, workload: Workload, queries: Marginals, 
         yield Recommendation(
             "gaussian_pgm", f"all {marginals} fit one model of {cells:,} cells, and can be measured at once"
         )
+    why = (
+        f"it measures all {marginals} once, and again where it helps most; if noise would prevail, it selects marginals"
+    )
     if not rows:
-        why = (
-            f"it measures all {marginals} once, and again where it helps most; if noise would prevail, it selects "
-            "marginals"
-        )
         yield Recommendation("adaptive_residuals", why)
+    elif queries.size <= _DENSE_MARGINAL * len(queries.cliques):
+        yield Recommendation("adaptive_residuals", f"{why}. Rows come from a model of its estimates", _WITH_MODEL)
     candidates = _closure_size(queries)
     if candidates is None:
         limits = f"{_MAX_CLOSURE:,}, or have more than {LARGEST_CELLS:,} cells"

@@ -81,8 +81,8 @@ def plan(
 def _compare(job: Job, compare: bool, errors: bool, as_json: bool, seconds: float) -> None:
     """Prints what ``--compare`` and ``--errors`` want."""
     from jobs.outputs.plan_comparison import error_facts, error_lines, option_facts
-    from jobs.outputs.plan_report import nothing_spent, recommended_for
-    from jobs.planning.comparison import compared, errors_at
+    from jobs.outputs.plan_report import nothing_spent
+    from jobs.planning.comparison import compared, errors_at, recommended_for
 
     options = list(_shown(compared(job, seconds), "mechanisms")) if compare else []
     points = list(_shown(errors_at(job, seconds), "budgets")) if errors else []

@@ -7,15 +7,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from dpcore.kernel.budget import Currency
-from dpcore.kernel.privacy_terms import PrivacyTerms
 from dpcore.mechanisms.api import Step
-from dpcore.mechanisms.recommendation import Recommendation, recommended
 from dpcore.queries import Itemsets
 from jobs.objects.folder import StoredFolder
 from jobs.outputs.certificate import numerical_bound, promise
 from jobs.outputs.counted_rows import filter_text, partition_text, table_text
 from jobs.outputs.discovery_plan import discovery_facts, discovery_texts
 from jobs.outputs.public_domain import domain_facts, domain_texts, queries_text
+from jobs.planning.comparison import recommended_for
 from jobs.planning.engines import FEW_ROWS
 from jobs.planning.identity import identifying_config
 from jobs.planning.job import Job
@@ -124,7 +123,7 @@ def _work_pairs(job: Job) -> list[tuple[str, str]]:
         ("queries", queries_text(job.config.workload, job.answered)),
         ("answers", _answers_text(job)),
         ("mechanism", f"{job.config.mechanism.name}, for {job.mechanism.traits.recommended_for}"),
-        ("recommended", f"{advice.name}: {advice.why}"),
+        ("recommended", f"{advice.choice}: {advice.why}"),
         ("rounds", f"{plan.rounds}"),
         ("time", _time(job)),
         ("memory", f"{memory_text(plan.memory_bytes)} on the driver"),
@@ -232,12 +231,6 @@ def _notes(job: Job) -> tuple[str, ...]:
         f"writes at most {LARGEST_UNCERTAIN:,} synthetic rows"
     )
     return (*job.plan.notes, *remarks(job), note)
-
-
-def recommended_for(job: Job) -> Recommendation:
-    """The recommended mechanism for the same workload and budget, whichever mechanism the config names."""
-    rows = job.config.output.synthetic_rows
-    return recommended(PrivacyTerms(job.unit, job.rest), job.stand_in, rows=isinstance(rows, int) and rows > 0)
 
 
 def _time(job: Job) -> str:

@@ -5,14 +5,16 @@ Nothing here predicts anything itself: every figure is that of a mechanism's own
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
 from dpcore.errors import MarqueeError
 from dpcore.kernel.budget import Currency
+from dpcore.kernel.privacy_terms import PrivacyTerms
 from dpcore.mechanisms.api import Mechanism, Plan
+from dpcore.mechanisms.recommendation import Recommendation, recommended
 from dpcore.mechanisms.registry import MECHANISMS
 from jobs.config import LARGEST_EPSILON, MechanismChoice
 from jobs.mechanisms import mechanism_of
@@ -67,16 +69,24 @@ class ErrorAt:
     reason: str = ""
 
 
+def recommended_for(job: Job) -> Recommendation:
+    """The recommended mechanism for the same workload and budget, whichever mechanism the config names."""
+    rows = job.config.output.synthetic_rows
+    return recommended(PrivacyTerms(job.unit, job.rest), job.stand_in, rows=isinstance(rows, int) and rows > 0)
+
+
 def compared(job: Job, seconds: float) -> Iterator[Option]:
     """Yields every registered mechanism for the workload, the budget and the data of a config.
 
-    The config's own mechanism has the config's settings, and all others have their defaults.
+    The config's own mechanism has the config's settings, the recommended one those that are recommended, and all others
+    have their defaults.
 
     job: The release.
     seconds: Time limit of each plan. What takes longer is skipped.
     """
+    advice = recommended_for(job)
     for name in MECHANISMS:
-        yield _option(job, name, seconds)
+        yield _option(job, name, seconds, advice.settings if name == advice.name else {})
 
 
 def errors_at(job: Job, seconds: float) -> Iterator[ErrorAt]:
@@ -91,9 +101,9 @@ def errors_at(job: Job, seconds: float) -> Iterator[ErrorAt]:
             yield _error_at(job, epsilon, seconds)
 
 
-def _option(job: Job, name: str, seconds: float) -> Option:
+def _option(job: Job, name: str, seconds: float, settings: Mapping[str, str]) -> Option:
     own = name == job.config.mechanism.name
-    mechanism = job.mechanism if own else mechanism_of(MechanismChoice(name=name))
+    mechanism = job.mechanism if own else mechanism_of(MechanismChoice(name=name, **settings))
     if not own and (wanted := _wanted(job, mechanism)):
         return Option(name, wanted)
     try:

@@ -24,7 +24,7 @@ from dpcore.mechanisms.api import Mechanism, Plan
 from dpcore.mechanisms.clipping.popularity import check_popularity
 from dpcore.mechanisms.continual.continual import Continual
 from dpcore.mechanisms.continual.series import answered_at
-from dpcore.mechanisms.recommendation import recommended
+from dpcore.mechanisms.recommendation import Recommendation, recommended
 from dpcore.mechanisms.registry import MECHANISMS
 from dpcore.workload import Workload
 from jobs.config import LARGEST_EPSILON, Config, MechanismChoice, Privacy, load_config
@@ -234,14 +234,14 @@ def _with_recommended(config: Config, schema: Schema | None, names: ItemNames | 
         )
     if choice.public is not None:
         raise ConfigError(f"mechanism: recommended takes no public table; want {takers_text()} by name")
-    name = _recommended_name(config, schema, names)
-    if not hasattr(MECHANISMS[name], "max_work"):
+    advice = _recommended(config, schema, names)
+    if not hasattr(MECHANISMS[advice.name], "max_work"):
         limits = {}  # Its work is bounded already.
-    chosen = MechanismChoice(name=name, **limits)
+    chosen = MechanismChoice(name=advice.name, **advice.settings, **limits)
     return config.model_copy(update={"mechanism": chosen})
 
 
-def _recommended_name(config: Config, schema: Schema | None, names: ItemNames | None) -> str:
+def _recommended(config: Config, schema: Schema | None, names: ItemNames | None) -> Recommendation:
     """The mechanism that is recommended for the accounting which ``accounting: auto`` chooses for that mechanism."""
     layout = layout_of(config.dataset, schema, names)
     workload = workload_of(config, layout, read_public_files(config.workload, layout))
@@ -250,8 +250,8 @@ def _recommended_name(config: Config, schema: Schema | None, names: ItemNames | 
     for _ in range(2):
         budget = _split_budget(config, _budget(config, currency_of(config.privacy, mechanism)))[1]
         advice = recommended(PrivacyTerms(unit, budget), workload, rows=isinstance(rows, int) and rows > 0)
-        mechanism = MECHANISMS[advice.name]()
-    return advice.name
+        mechanism = advice.mechanism
+    return advice
 
 
 def _mechanism(config: Config) -> Mechanism:

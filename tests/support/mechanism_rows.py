@@ -197,7 +197,7 @@ ROWS: Final = [
         scales_follow_answers=True,
     ),
     MechanismContract(
-        with_constants(AdaptiveResiduals(), max_noise=float("inf")),
+        with_constants(AdaptiveResiduals(model="graphical"), max_noise=float("inf")),
         MARGINALS,
         (ZCDP, GDP),
         spends_all=True,

@@ -10,6 +10,7 @@ import pytest
 
 from dpcore.domain import BinaryView, Clique, Domain
 from dpcore.errors import ConfigError, DomainTooLargeError, ScaleError
+from dpcore.estimation.graphical.answering.model import GraphicalModel
 from dpcore.evaluation import exact_answers
 from dpcore.kernel.budget import Budget
 from dpcore.mechanisms import adaptive_residuals
@@ -180,3 +181,40 @@ def test_too_many_cells_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(adaptive_residuals, "_MAX_CELLS", 100)
     with pytest.raises(DomainTooLargeError, match="adaptive_residuals has .* want at most 100"):
         AdaptiveResiduals().plan(private_statistics(table(), Budget.gdp(1)).terms, WORKLOAD)
+
+
+def test_a_model_gives_rows_and_leaves_the_answers_their_estimates() -> None:
+    mechanism = with_constants(AdaptiveResiduals(model="graphical"), max_noise=float("inf"))
+    release = mechanism.run(private_statistics(table(), BUDGET), WORKLOAD, generator=GENERATOR)
+    model = release.model
+    assert isinstance(model, GraphicalModel)
+    assert model.tree.cells <= mechanism.max_model_mb * 2**17
+    truth = exact_answers(table(), WORKLOAD.queries)
+    assert float(np.abs(model.answer(WORKLOAD.queries) - truth).mean()) < 1.2 * error(release)
+    assert not np.array_equal(model.answer(WORKLOAD.queries), release.answers.values)
+    assert np.isfinite(release.answers.lower).all()
+
+
+def test_the_selection_keeps_its_model_if_rows_are_wanted() -> None:
+    budget = Budget.gdp(Fraction(1, 1000))
+    release = AdaptiveResiduals(model="graphical").run(
+        private_statistics(table(), budget), WORKLOAD, generator=GENERATOR
+    )
+    assert isinstance(release.model, GraphicalModel)
+    np.testing.assert_allclose(release.model.answer(WORKLOAD.queries), release.answers.values)
+    assert (release.rounds, release.batch) == ((), None)
+
+
+def test_a_plan_knows_the_model() -> None:
+    terms = private_statistics(table(), BUDGET, units=200_000).terms  # So many that no selection is planned.
+    without, with_model = (AdaptiveResiduals(model=model).plan(terms, WORKLOAD) for model in ("none", "graphical"))
+    assert with_model.memory_bytes > without.memory_bytes
+    assert (with_model.cpu_seconds or 0) > (without.cpu_seconds or 0)
+    assert any("synthetic rows come from a model" in note for note in with_model.notes)
+
+
+@pytest.mark.parametrize("settings", [{"max_model_mb": 0.0}, {"max_work": -1.0}])
+def test_settings_of_the_model_are_checked(settings: dict[str, float]) -> None:
+    terms = private_statistics(table(), BUDGET).terms
+    with pytest.raises(ConfigError, match=next(iter(settings))):
+        AdaptiveResiduals(model="graphical", **settings).plan(terms, WORKLOAD)

@@ -111,6 +111,7 @@ class AdaptiveResiduals:
         currencies=(Currency.ZCDP, Currency.GDP),
         rows=True,
         no_rows_where=("model", "none"),
+        own_answers=True,
         mostly_gaussian=True,
         recommended_for="answers of marginals, and rows of marginals with few cells",
     )

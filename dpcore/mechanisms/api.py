@@ -143,6 +143,7 @@ class Traits:
     no_rows_where: A setting and the value of it with which a release has no model although ``rows`` is true.
     several_rows: Whether a privacy unit may have several rows of a table.
     graphical: Whether the model of every release is a graphical one, which its folder then contains.
+    own_answers: Whether answers may be estimates that are nearer to the data than those of the release's model.
     """
 
     name: str
@@ -155,6 +156,7 @@ class Traits:
     no_rows_where: tuple[str, object] | None = None
     several_rows: bool = True
     graphical: bool = False
+    own_answers: bool = False
 
     def gives_rows(self, mechanism: Mechanism) -> bool:
         """Whether a release of the mechanism, with its settings, has synthetic rows."""

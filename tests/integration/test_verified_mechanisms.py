@@ -101,3 +101,20 @@ def test_a_release_of_every_mechanism_passes(mechanism: str, tmp_path: Path) -> 
     assert (job.output / "baskets.npz").exists() == baskets
     assert outcomes["answers of the model"] is (Outcome.PASSED if graphical or baskets else Outcome.NOT_CHECKED)
     assert set(CHECKS) <= set(outcomes)
+
+
+@pytest.mark.parametrize(("epsilon", "outcome"), [(1.0, Outcome.NOT_CHECKED), (0.001, Outcome.PASSED)])
+def test_estimates_may_differ_from_the_model_of_the_rows(epsilon: float, outcome: Outcome, tmp_path: Path) -> None:
+    """Where noise prevails, the answers of ``adaptive_residuals`` are those of the model of a selection."""
+    config = prepared("adaptive_residuals", "local", tmp_path)
+    document = yaml.safe_load(config.read_text())
+    document["mechanism"]["model"], document["output"]["synthetic_rows"] = "graphical", 50
+    document["privacy"] |= {"epsilon": epsilon, "ledger": f"sqlite:///{tmp_path / 'other.db'}"}
+    config.write_text(yaml.safe_dump(document))
+    job = load_job(config)
+    SqlLedger(job.config.privacy.ledger).create_dataset(job.config.dataset.name, epsilon, document["privacy"]["delta"])
+    release(job)
+    verified = verify_release(job.output, SqlLedger(job.config.privacy.ledger))
+    assert verified.failures == ()
+    outcomes = {finding.check: finding.outcome for finding in verified.findings}
+    assert (outcomes["model"], outcomes["answers of the model"]) == (Outcome.PASSED, outcome)

@@ -5,7 +5,7 @@
 | ``aim`` | ``aim/aim.py`` | marginals and ranges of many attributes; synthetic rows | McKenna 2022, Algorithms 6 to 8 |
 | ``clique_tree`` | ``clique_tree.py`` | thousands of marginals, or when run time matters | this project |
 | ``gaussian_pgm`` | ``gaussian_pgm.py`` | a whole workload of few cells | McKenna 2022, chapter 5 |
-| ``adaptive_residuals`` | ``adaptive_residuals.py`` | answers of marginals, without rows | this project |
+| ``adaptive_residuals`` | ``adaptive_residuals.py`` | answers of marginals, and rows of small ones | this project |
 | ``gaussian_copula`` | ``gaussian_copula.py`` | rows of many dependent ordered attributes | this project |
 | ``mst`` | ``mst.py`` | synthetic rows from pairs, quickly | McKenna, Miklau and Sheldon 2021 |
 | ``mwem_pgm`` | ``mwem/mwem_pgm.py`` | comparison with the published mechanism | McKenna 2022, Algorithm 5 |

@@ -34,6 +34,7 @@ from dpcore.mechanisms.shared.pgm_common import (
     check_model_size,
     check_names_attribute,
     clique_weights,
+    modelled_domain,
     table_marginals,
     uniform_note,
 )
@@ -49,6 +50,7 @@ _MAX_CANDIDATES: Final = MANY_CANDIDATES  # Of AIM, where noise would prevail.
 # Of the estimates and what they come from: for each cell, and for each subset of a marginal's attributes. Measured.
 _BYTES_PER_CELL, _BYTES_PER_SUBSET = 160, 5_000
 _SECONDS: Final = (0.3, 2.2e-3, 1.6e-5)  # CPU seconds of the estimates: in any case, per subset, and per cell.
+_CHOICE: Final = 6e-4  # CPU seconds per subset, to choose what the model of the rows holds.
 # Of the progress: counted, measured, estimated, measured again, estimated again, and a model fitted.
 _COUNTED, _MEASURED, _ESTIMATED, _AGAIN, _ANSWERED, _FITTED = 0.1, 0.2, 0.4, 0.5, 0.7, 0.95
 
@@ -86,7 +88,8 @@ class AdaptiveResiduals:
     model: With "graphical", a graphical model is fitted to the estimates, and there are synthetic rows. It holds as
         many of the marginals as its size allows, so that rows may be further from the data than the answers, which
         stay as they are. With "none", there is no model.
-    max_model_mb: Maximum size of the tables of that model's junction tree, in MiB.
+    max_model_mb: Maximum size of the tables of that model's junction tree, in MiB; not of the models of ``aim`` and
+        ``clique_tree``, which have their defaults.
     max_work: Limit of the work of its fit, or of ``aim`` where noise would prevail, in units of 2^30 cells that are
         read; a unit takes about a second.
 
@@ -230,12 +233,12 @@ class AdaptiveResiduals:
         seconds = _seconds(queries)
         if self.model == "none":
             return seconds, 0, ()
-        attributes = len({name for clique in queries.cliques for name in clique})
-        cells = self.max_model_mb * CELLS_IN_MB
-        tree = small_tree(queries.domain, queries.cliques, cells)
-        cells = cells if tree is None else tree.cells
-        shape = FitShape.of_cliques(queries.domain, queries.cliques, cells, attributes)
-        fits, other = shape.reads(FROM_NOTHING), seconds + shape.setup_seconds
+        domain = modelled_domain(queries)
+        tree = small_tree(domain, queries.cliques, self.max_model_mb * CELLS_IN_MB)
+        cells = max(self.max_model_mb * CELLS_IN_MB, sum(domain.sizes)) if tree is None else tree.cells
+        shape = FitShape.of_cliques(domain, queries.cliques, cells, len(domain.names))
+        choice = _CHOICE * len(downward_closure(queries.cliques, LARGEST_CLOSURE))
+        fits, other = shape.reads(FROM_NOTHING), seconds + choice + shape.setup_seconds
         notes = (
             "synthetic rows come from a model that is fitted to the estimates, within mechanism.max_model_mb",
             *uniform_note(queries),

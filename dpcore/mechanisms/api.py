@@ -143,7 +143,7 @@ class Traits:
     no_rows_where: A setting and the value of it with which a release has no model although ``rows`` is true.
     several_rows: Whether a privacy unit may have several rows of a table.
     graphical: Whether the model of every release is a graphical one, which its folder then contains.
-    own_answers: Whether answers may be estimates that are nearer to the data than those of the release's model.
+    own_answers: Whether answers may be consistent estimates of their own, and not those of the release's model.
     """
 
     name: str

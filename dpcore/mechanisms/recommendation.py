@@ -122,7 +122,7 @@ def _for_marginals(terms: PrivacyTerms, workload: Workload, queries: Marginals, 
     if not rows:
         yield Recommendation("adaptive_residuals", why)
     elif queries.size <= _DENSE_MARGINAL * len(queries.cliques):
-        yield Recommendation("adaptive_residuals", f"{why}. Rows come from a model of its estimates", _WITH_MODEL)
+        yield Recommendation("adaptive_residuals", f"{why}; rows come from a model of its estimates", _WITH_MODEL)
     candidates = _closure_size(queries)
     if candidates is None:
         limits = f"{_MAX_CLOSURE:,}, or have more than {LARGEST_CELLS:,} cells"

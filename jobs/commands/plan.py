@@ -88,7 +88,12 @@ def _compare(job: Job, compare: bool, errors: bool, as_json: bool, seconds: floa
     points = list(_shown(errors_at(job, seconds), "budgets")) if errors else []
     if as_json:
         facts = {"release_id": job.release_id, "mechanism": job.config.mechanism.name}
-        compared_facts = {"recommended": recommended_for(job).name, "mechanisms": option_facts(options)}
+        advice = recommended_for(job)
+        compared_facts = {
+            "recommended": advice.name,
+            "recommended_settings": dict(advice.settings),
+            "mechanisms": option_facts(options),
+        }
         shown = {**(compared_facts if compare else {}), **({"errors": error_facts(points)} if errors else {})}
         typer.echo(json.dumps({**facts, **shown}, indent=2))
         return
@@ -107,7 +112,7 @@ def _echo_options(options: Sequence[Option], own: str, advice: Recommendation, l
         typer.echo("")
         echo_rows(REASONS, reasons)
     typer.echo("")
-    for line in (f"recommended {advice.name}: {advice.why}", *LEGEND, last):
+    for line in (f"recommended {advice.choice}: {advice.why}", *LEGEND, last):
         typer.echo(line)
 
 

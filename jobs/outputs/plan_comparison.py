@@ -22,7 +22,7 @@ LEGEND: Final = (
     "time: about, the CPU time that the plan predicts for the mechanism and synthetic rows, usually within a factor of "
     "2; at least, that of rounds and synthetic rows, not counting the fit of a model; neither counts reading the data",
     "memory: on the driver",
-    "mechanisms but the config's own have their default settings",
+    "mechanisms but the config's own have their default settings, except for what is recommended",
 )
 
 

@@ -351,7 +351,9 @@ def _synthetic_units(config: Config, mechanism: Mechanism, unit: PrivacyUnit) ->
 def _check_synthetic_rows(config: Config, mechanism: Mechanism) -> None:
     rows = config.output.synthetic_rows
     if isinstance(rows, int) and rows > 0 and not mechanism.traits.gives_rows(mechanism):
+        without = mechanism.traits.no_rows_where
+        instead = f"another mechanism.{without[0]} than {without[1]}" if without else "another mechanism"
         raise ConfigError(
             f"output.synthetic_rows is {rows}, but mechanism {config.mechanism.name} fits no model to draw rows from; "
-            "want auto or 0, or another mechanism"
+            f"want auto or 0, or {instead}"
         )

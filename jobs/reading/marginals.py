@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from dpcore.errors import ConfigError
+from dpcore.mechanisms.registry import MECHANISMS
 from dpcore.queries import Marginals
 from jobs.outputs.answers_table import attribute_names
 from jobs.outputs.attribute_columns import column_of
@@ -53,13 +54,15 @@ class Marginal:
 def marginal(folder: ReleaseFolder, names: Sequence[str]) -> Marginal:
     """The marginal over some attributes, from the published answers if it is one of them, otherwise from the model.
 
+    Where answers are consistent estimates of their own, sums of a published marginal come before the model of the rows.
+
     folder: The release, of a table.
     names: Attributes, each once; none for the number of rows.
 
     Raises: ConfigError when there is no such attribute, or the release answers no such marginal.
     """
     attributes = _attributes(folder, names)
-    result = published(folder, attributes) or _of_model(folder, attributes)
+    result = published(folder, attributes) or _of_larger(folder, attributes) or _of_model(folder, attributes)
     if result is None:
         raise ConfigError(_missing(folder, names))
     return result
@@ -99,6 +102,26 @@ def _with_attributes(folder: ReleaseFolder, attributes: Sequence[Attribute]) -> 
     if not named:
         counted = pc.and_(counted, pc.equal(answers["query"], "all"))
     return answers.filter(counted)
+
+
+def _of_larger(folder: ReleaseFolder, attributes: Sequence[Attribute]) -> Marginal | None:
+    """Sums of the smallest published marginal with further attributes; None where answers have no common sums."""
+    name = folder.certificate.mechanism.name
+    if name not in MECHANISMS or not MECHANISMS[name].traits.own_answers:
+        return None
+    columns = attribute_names(folder.answers.column_names)
+    wanted = {column_of(attribute.name) for attribute in attributes}
+    if not wanted < set(columns):
+        return None
+    asked = np.stack([pc.is_valid(folder.answers[column]).to_numpy(zero_copy_only=False) for column in columns])
+    holds = asked[[columns.index(column) for column in wanted]].all(axis=0)
+    if not holds.any():
+        return None
+    row = int(np.argmin(np.where(holds, asked.sum(axis=0), len(columns) + 1)))
+    among = {column for column, is_asked in zip(columns, asked[:, row], strict=True) if is_asked}
+    others = [other for other in folder.schema.attributes if column_of(other.name) in among - wanted]
+    whole = published(folder, [*attributes, *others])
+    return None if whole is None else summed(whole, [attribute.name for attribute in attributes])
 
 
 def _of_model(folder: ReleaseFolder, attributes: Sequence[Attribute]) -> Marginal | None:

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import yaml
 
@@ -15,6 +16,8 @@ from jobs.ledger import SqlLedger
 from jobs.outputs.certificate import KernelRecord, certificate
 from jobs.outputs.certificate_format import parse_certificate
 from jobs.planning.job import Job, job_of, load_job
+from jobs.reading.marginals import PUBLISHED, SUM, marginal
+from jobs.reading.release_folder import ReleaseFolder
 from jobs.release.run import release
 from jobs.verification import recomputed
 from jobs.verification.findings import Outcome
@@ -109,6 +112,7 @@ def test_estimates_may_differ_from_the_model_of_the_rows(epsilon: float, outcome
     config = prepared("adaptive_residuals", "local", tmp_path)
     document = yaml.safe_load(config.read_text())
     document["mechanism"]["model"], document["output"]["synthetic_rows"] = "graphical", 50
+    document["workload"] = {"marginals": {"order": 2, "attributes": "all"}}
     document["privacy"] |= {"epsilon": epsilon, "ledger": f"sqlite:///{tmp_path / 'other.db'}"}
     config.write_text(yaml.safe_dump(document))
     job = load_job(config)
@@ -118,3 +122,10 @@ def test_estimates_may_differ_from_the_model_of_the_rows(epsilon: float, outcome
     assert verified.failures == ()
     outcomes = {finding.check: finding.outcome for finding in verified.findings}
     assert (outcomes["model"], outcomes["answers of the model"]) == (Outcome.PASSED, outcome)
+    folder = ReleaseFolder.open(str(job.output))
+    names = [attribute.name for attribute in folder.schema.attributes]
+    for place, name in enumerate(names):  # A table that was not asked for is summed from one that was.
+        single = marginal(folder, [name])
+        pair = marginal(folder, [name, names[place - 1]])
+        assert (single.source, pair.source) == (SUM, PUBLISHED)
+        np.testing.assert_allclose(single.answer, pair.answer.sum(axis=1), atol=1e-6 * pair.answer.sum())

@@ -30,7 +30,7 @@ Real = NDArray[np.float64]
 _SETTINGS: Final = FitSettings(tolerance=1e-2, iterations=100)
 _PRECISION: Final = 0.5  # Tables are fitted as if their noise were this part of that of the measured ones.
 _LEAST_STDDEV: Final = 0.5  # Counts.
-_REFUSED: Final = 300  # Sets of one order in a row that do not fit, after which no more are tried.
+_REFUSED: Final = 500  # Sets of one order that do not fit, after which no more are tried.
 _SMALLEST: Final = 1e-9
 
 
@@ -50,13 +50,17 @@ def bounded_model(
     weights: The weight of each marginal in the error, >= 0.
     max_cells: Largest number of cells of the junction tree; that of independent attributes is allowed in any case.
     meter: Counts the work of the fit.
+
+    The model has the attributes that some marginal names.
     """
-    domain, tables = queries.domain, _all_tables(queries, values)
+    tables = _all_tables(queries, values)
+    domain = queries.domain.project([name for name in queries.domain.names if (name,) in tables])
     chosen = _chosen(domain, tables, dict(zip(queries.cliques, weights, strict=True)), max_cells)
     nodes = JunctionTree.of(domain, chosen).nodes
     fitted = _largest_within(nodes, tables)
     measured = [_measured(domain, clique, tables[clique], residuals) for clique in fitted]
-    return fit_model(domain, measured, max(1.0, float(tables[()])), _SETTINGS, meter=meter).model
+    total = max(1.0, float(tables[()]))
+    return fit_model(domain, measured, total, _SETTINGS, cliques=nodes, meter=meter).model
 
 
 def _all_tables(queries: Marginals, values: Real) -> dict[Clique, Real]:
@@ -81,12 +85,15 @@ def _chosen(
 ) -> list[Clique]:
     """The sets of two attributes or more that the tree holds."""
     gains = _gains(tables, weights)
-    structure, chosen = Triangulation.of(domain, []), list[Clique]()
+    structure, chosen, linked = Triangulation.of(domain, []), list[Clique](), set[Clique]()
     for batch in _in_order(domain, gains):
         refused = 0
         for clique in batch:
+            links = set(combinations(clique, 2))
+            if links <= linked:  # The clique is inside a node already.
+                continue
             if structure.cells_with(clique) <= max_cells:
-                structure, refused = structure.with_clique(clique), 0
+                structure, linked = structure.with_clique(clique), linked | links
                 chosen.append(clique)
             elif (refused := refused + 1) == _REFUSED:
                 break
@@ -108,7 +115,7 @@ def _in_order(domain: Domain, gains: Mapping[Clique, float]) -> Iterator[list[Cl
             old, new = group[second], group[first]
             group = {name: new if of == old else of for name, of in group.items()}
     yield forest
-    yield [pair for pair in pairs if pair not in set(forest)]
+    yield sorted(set(pairs) - set(forest), key=lambda pair: -gains[pair])
     for order in sorted({len(clique) for clique in by_gain} - {2}):
         yield [clique for clique in by_gain if len(clique) == order]
 
@@ -116,7 +123,7 @@ def _in_order(domain: Domain, gains: Mapping[Clique, float]) -> Iterator[list[Cl
 def _gains(tables: Mapping[Clique, Real], weights: Mapping[Clique, float]) -> dict[Clique, float]:
     """By how much the error of the workload falls, to first order, if a set's own interaction is explained.
 
-    The squared distance of a table to independent attributes is the sum of what the interactions of its subsets add.
+    The squared distance of a table to independent attributes is what the interactions of its subsets add, at most.
     """
     distances, added = {}, dict[Clique, float]()
     for clique in sorted(tables, key=len):

@@ -31,6 +31,7 @@ def advice(world: World) -> tuple[str, str]:
     assert code == 0
     facts = json.loads(out)
     name, why = facts["recommended"]["name"], facts["recommended"]["why"]
+    assert facts["recommended"]["settings"] == {}
     assert facts["mechanism"] == world.config["mechanism"]["name"]
     _, out, _ = world.marquee("plan", "release.yaml")
     assert f"recommended {name}: {why}" in out.splitlines()

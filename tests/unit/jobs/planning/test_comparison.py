@@ -10,14 +10,17 @@ from typing import Any
 import pytest
 import yaml
 
+from dpcore.errors import ConfigError
 from dpcore.kernel.privacy_terms import PrivacyTerms
+from dpcore.mechanisms import recommendation
 from dpcore.mechanisms.api import Plan
 from dpcore.mechanisms.hdmm.hdmm import Hdmm
 from dpcore.mechanisms.registry import MECHANISMS
 from dpcore.workload import Workload
 from jobs.config import parse_config
+from jobs.mechanisms import settings_of
 from jobs.outputs.plan_comparison import error_lines, option_facts, option_rows, reason_rows
-from jobs.planning.comparison import FACTORS, ErrorAt, compared, errors_at
+from jobs.planning.comparison import FACTORS, ErrorAt, compared, errors_at, recommended_for
 from jobs.planning.job import Job, job_of
 from jobs.planning.time_limit import OutOfTimeError, within
 from tests.support.releases import SCHEMA, TABLE
@@ -111,3 +114,17 @@ def test_without_a_formula_it_says_so() -> None:
     lines = error_lines([ErrorAt(1.0, None), ErrorAt(2.0, None)], "mst", "the end")
     assert len(lines) == 1
     assert "mechanism mst has no formula for its error" in lines[0]
+
+
+def test_the_recommended_mechanism_has_the_settings_that_give_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recommendation, "_MAX_MODEL_CELLS", 1)
+    made = job(tmp_path, "aim", output={"synthetic_rows": 10})
+    assert recommended_for(made).choice == "adaptive_residuals (model: graphical)"
+    options = {option.name: option for option in compared(made, LONG)}
+    assert (options["adaptive_residuals"].reason, options["adaptive_residuals"].rows) == ("", True)
+    chosen = job(tmp_path, "recommended", output={"synthetic_rows": 10})
+    assert settings_of(chosen.mechanism)["model"] == "graphical"
+    with pytest.raises(ConfigError, match="want auto or 0, or another mechanism.model than none"):
+        job(tmp_path, "adaptive_residuals", output={"synthetic_rows": 10})

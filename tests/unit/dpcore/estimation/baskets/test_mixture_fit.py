@@ -87,3 +87,18 @@ def test_a_fit_is_a_function_of_the_evidence_and_the_generator() -> None:
     evidence, target = evidence_of(with_tastes(1.0), 1e-3)
     first, again = fit(evidence, target, 2), fit(evidence, target, 2)
     assert np.array_equal(first.classes.p, again.classes.p)
+
+
+def test_a_pair_that_avoids_each_other_gets_a_taste() -> None:
+    """Two frequent items that are never together."""
+    parameters = with_tastes(0.0)
+    parameters.base[[3, 8]] = 1.0
+    plain, target = evidence_of(parameters, 5e-4)
+    extra = np.zeros((ITEMS, ITEMS))
+    extra[3, 8] = -plain.pairs[3, 8]
+    evidence, _ = evidence_of(parameters, 5e-4, extra)
+    fitted = fit(evidence, target)
+    assert len(fitted.parameters.shares) > 1
+    facts = pair_facts(fitted.classes, fitted.rare, evidence)
+    found = compare(fitted.parameters, fitted.classes, evidence, facts, Penalty(1.0)).pairs[3, 8]
+    assert found < 0.35 * plain.pairs[3, 8]

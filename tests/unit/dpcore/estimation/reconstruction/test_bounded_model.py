@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from dpcore.domain import Domain
 from dpcore.estimation.graphical.answering.model import GraphicalModel
 from dpcore.estimation.graphical.fitting.work import WorkMeter
+from dpcore.estimation.graphical.structure.junction_tree import JunctionTree
 from dpcore.estimation.reconstruction import bounded_model as module
 from dpcore.estimation.reconstruction.bounded_model import bounded_model
 from dpcore.queries import Marginals
@@ -87,8 +88,25 @@ def test_a_weight_decides_between_equal_pairs() -> None:
         assert {frozenset(node) for node in model.tree.nodes if len(node) > 1} == {frozenset(kept)}
 
 
-def test_attributes_without_a_marginal_are_uniform() -> None:
-    codes = independent(BITS)
-    queries = Marginals(BITS, tuple(combinations("abc", 2)))
-    model = fitted(codes, queries)
-    np.testing.assert_allclose(model.answer(Marginals(BITS, (("h",),))), [ROWS / 2, ROWS / 2])
+def test_attributes_without_a_marginal_are_no_part_of_the_model() -> None:
+    """They may have any number of values."""
+    domain = Domain(("a", "b", "c", "zip"), (2, 2, 2, 1_000))
+    codes = np.concatenate([independent(BITS)[:, :3], np.zeros((ROWS, 1), dtype=np.int64)], axis=1)
+    model = fitted(codes, Marginals(domain, tuple(combinations("abc", 2))))
+    assert (model.tree.domain.names, model.tree.cells) == (("a", "b", "c"), 8)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_tables_on_links_that_no_node_needs_do_not_enlarge_the_tree(seed: int) -> None:
+    """Few pairs of many attributes: triangulation links attributes whose pairs may have a table or not."""
+    generator = np.random.default_rng(seed)
+    domain = Domain(tuple(map(str, range(14))), tuple(generator.integers(2, 6, 14).tolist()))
+    pairs = list(combinations(domain.names, 2))
+    kept = sorted(generator.choice(len(pairs), 45, replace=False).tolist())
+    codes, queries = chained(domain, seed), Marginals(domain, tuple(pairs[index] for index in kept))
+    model = fitted(codes, queries, 3_000)
+    chosen = module._chosen(
+        domain, module._all_tables(queries, exact(codes, queries)), dict.fromkeys(queries.cliques, 1.0), 3_000
+    )
+    assert set(map(frozenset, model.tree.nodes)) == set(map(frozenset, JunctionTree.of(domain, chosen).nodes))
+    assert model.tree.cells <= 3_000

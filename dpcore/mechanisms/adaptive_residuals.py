@@ -191,11 +191,9 @@ class AdaptiveResiduals:
             return None
         meter = work.enter("fit of the model of the rows", until=_FITTED)
         queries = table_marginals(workload, "adaptive_residuals")
+        weights = dict(zip(queries.cliques, clique_weights(workload, queries).tolist(), strict=True))
         assert isinstance(workload.queries, Marginals)
-        parts = dict(zip(workload.queries.cliques, workload.queries.split(values), strict=True))
-        once = np.concatenate([parts[clique].ravel() for clique in queries.cliques])
-        weights, max_cells = clique_weights(workload, queries), self.max_model_mb * CELLS_IN_MB
-        return bounded_model(residuals, queries, once, weights, max_cells, meter)
+        return bounded_model(residuals, workload.queries, values, weights, self.max_model_mb * CELLS_IN_MB, meter)
 
     def _selection(self, terms: PrivacyTerms, workload: Workload) -> tuple[Mechanism, Plan]:
         """The mechanism that answers where noise would prevail, with its plan."""
@@ -219,13 +217,10 @@ class AdaptiveResiduals:
         """The release of the mechanism that selects, with what remains of the budget."""
         selection, _ = self._selection(private.terms, workload)
         release = selection.run(private, workload, generator=generator, progress=progress)
-        measurements = (*counted, *release.measurements)
-        if self.model == "graphical":
-            return replace(release, measurements=measurements, rounds=(), horizon=None, batch=None)
-        answers = replace(release.answers, measured=True)  # Of no model that is released.
-        return replace(
-            release, answers=answers, model=None, measurements=measurements, rounds=(), horizon=None, batch=None
-        )
+        if self.model == "none":
+            release = replace(release, answers=replace(release.answers, measured=True), model=None)
+        measurements = (*counted, *release.measurements)  # Rounds and batch count from the first of the selection.
+        return replace(release, measurements=measurements, rounds=(), horizon=None, batch=None)
 
     def _predicted(self, workload: Workload) -> tuple[float, int, tuple[str, ...]]:
         """CPU seconds of the estimates and the model, memory of the model in bytes, and notes about its limit."""

@@ -21,7 +21,7 @@ _COUNT_DEVIATIONS: Final = 0.75  # Fitted item counts are moved to within this m
 _ROUNDS: Final = 30  # Of that correction.
 _OWN_PROBABILITY: Final = 0.6  # Starting probability of an item in a taste that a residual suggests.
 _LARGEST_TASTE: Final = 8.0
-_AVOIDED: Final = 4.0  # How far such a taste lowers the logits of items that are missing beside another.
+_AVOIDED: Final = 4.0  # A taste for an item without others lowers the logits of those by this much.
 _RELATED: Final = 3.0  # An item joins the taste of a pair if both residuals are this many standard deviations.
 
 

@@ -15,6 +15,7 @@ from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.cluster.hierarchy import DisjointSet
 
 from dpcore.domain import Clique, Domain
 from dpcore.estimation.graphical.answering.model import GraphicalModel
@@ -38,14 +39,14 @@ def bounded_model(
     residuals: Residuals,
     queries: Marginals,
     values: Real,
-    weights: Sequence[float] | Real,
+    weights: Mapping[Clique, float],
     max_cells: float,
     meter: WorkMeter,
 ) -> GraphicalModel:
     """The graphical model that is fitted to estimated marginals, as far as its size allows.
 
     residuals: The measured residuals, from which the noise of a table is known.
-    queries: The marginals, each once.
+    queries: The marginals.
     values: float64 [queries.size], non-negative and consistent estimates of them, in counts.
     weights: The weight of each marginal in the error, >= 0.
     max_cells: Largest number of cells of the junction tree; that of independent attributes is allowed in any case.
@@ -55,7 +56,7 @@ def bounded_model(
     """
     tables = _all_tables(queries, values)
     domain = queries.domain.project([name for name in queries.domain.names if (name,) in tables])
-    chosen = _chosen(domain, tables, dict(zip(queries.cliques, weights, strict=True)), max_cells)
+    chosen = _chosen(domain, tables, weights, max_cells)
     nodes = JunctionTree.of(domain, chosen).nodes
     fitted = _largest_within(nodes, tables)
     measured = [_measured(domain, clique, tables[clique], residuals) for clique in fitted]
@@ -107,15 +108,11 @@ def _in_order(domain: Domain, gains: Mapping[Clique, float]) -> Iterator[list[Cl
     what it implies of other pairs costs none.
     """
     by_gain = sorted((clique for clique in gains if gains[clique] > 0), key=lambda clique: -gains[clique])
-    pairs = [clique for clique in by_gain if len(clique) == 2]
-    group, forest = {name: name for name in domain.names}, list[Clique]()
-    for first, second in pairs:
-        if group[first] != group[second]:
-            forest.append((first, second))
-            old, new = group[second], group[first]
-            group = {name: new if of == old else of for name, of in group.items()}
+    joined, forest, other_pairs = DisjointSet(domain.names), list[Clique](), list[Clique]()
+    for pair in (clique for clique in by_gain if len(clique) == 2):
+        (forest if joined.merge(*pair) else other_pairs).append(pair)
     yield forest
-    yield sorted(set(pairs) - set(forest), key=lambda pair: -gains[pair])
+    yield other_pairs
     for order in sorted({len(clique) for clique in by_gain} - {2}):
         yield [clique for clique in by_gain if len(clique) == order]
 

@@ -29,7 +29,7 @@ from tests.unit.dpcore.estimation.reconstruction.test_shrunken import (
 
 
 def fitted(codes: NDArray[np.int64], queries: Marginals, max_cells: float = 1e6) -> GraphicalModel:
-    weights = np.ones(len(queries.cliques))
+    weights = dict.fromkeys(queries.cliques, 1.0)
     noisy = measured(codes, queries, 1.0)
     return bounded_model(noisy, queries, exact(codes, queries), weights, max_cells, WorkMeter())
 
@@ -84,7 +84,8 @@ def test_a_weight_decides_between_equal_pairs() -> None:
     queries = Marginals(domain, (("a", "c"), ("b", "d")))
     for weights, kept in (((5.0, 1.0), ("a", "c")), ((1.0, 5.0), ("b", "d"))):
         noisy = measured(codes, queries, 1.0)
-        model = bounded_model(noisy, queries, exact(codes, queries), weights, 15, WorkMeter())
+        by_pair = dict(zip(queries.cliques, weights, strict=True))
+        model = bounded_model(noisy, queries, exact(codes, queries), by_pair, 15, WorkMeter())
         assert {frozenset(node) for node in model.tree.nodes if len(node) > 1} == {frozenset(kept)}
 
 

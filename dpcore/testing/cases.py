@@ -38,6 +38,7 @@ class MechanismContract:
     rounds_follow_units: Whether the number of calls depends on a number of units that is measured first.
     rounds_follow_draws: Whether the number of calls depends on earlier draws.
     scales_follow_answers: Whether noise scales depend on earlier answers.
+    own_answers: Whether measured answers may stand beside a model, which then gives other ones.
     """
 
     mechanism: Mechanism
@@ -47,6 +48,7 @@ class MechanismContract:
     rounds_follow_units: bool = False
     rounds_follow_draws: bool = False
     scales_follow_answers: bool = False
+    own_answers: bool = False
 
     def knows_its_calls(self, public: bool) -> bool:
         """Whether the calls are fixed in advance. public: Whether the number of units is public."""

@@ -96,10 +96,10 @@ def its_plan_needs_no_data(case: Case, run: Run) -> None:
 def the_answers_of_a_model_are_those_of_the_model(case: Case, run: Run) -> None:
     """Answers are either measured or those of the model, and the release says which.
 
-    Only where the traits say so, measured answers stand beside a model.
+    Only where the contract says so, measured answers stand beside a model.
     """
     release = run.release
-    have_own = case.contract.mechanism.traits.own_answers and release.answers.measured
+    have_own = case.contract.own_answers and release.answers.measured
     _require(release.answers.measured == (have_own or release.model is None), "answers.measured does not fit the model")
     if release.model is not None and not have_own:
         answers = release.model.answer(case.data.workload.queries)

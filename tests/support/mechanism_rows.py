@@ -203,6 +203,7 @@ ROWS: Final = [
         spends_all=True,
         rounds_follow_draws=True,
         scales_follow_answers=True,
+        own_answers=True,
     ),
     MechanismContract(
         Informed(),

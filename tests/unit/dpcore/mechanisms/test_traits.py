@@ -34,6 +34,7 @@ def test_contracts_prove_what_the_traits_say(name: str) -> None:
     answers = {KINDS[key] for key in data}
     assert answers == set(traits.answers)
     assert {budget.currency for row in contracts for budget in row.budgets} == set(traits.currencies)
+    assert any(row.own_answers for row in contracts) == traits.own_answers
     assert {"baskets" if "baskets" in key else "table" for key in data} == set(traits.shapes)
     assert any("several rows" in key or "of bits" in key for key in data) == traits.several_rows or name in CONJUNCTIVE
 

@@ -33,16 +33,19 @@ class FitSettings:
     candidates: Pairs of a number of tastes and the standard deviation of their prior, the simplest first. A later one
         is used if it predicts held-out pairs better.
     candidate_errors: By how many standard errors of the difference it must do so.
-    held_out: Fraction of the pairs that the candidates do not see.
+    largest_error: Errors of held-out pairs count up to this many standard deviations of the noise.
+    held_out: Fraction of the pairs that a trial of a candidate does not see. trials: Each holds out other pairs.
     trial_steps, steps: Steps of Adam for a candidate, and for the fit itself before and after residuals add tastes.
     residual_tastes: Maximum number of tastes that residuals add.
     residual_deviations: Residuals above this many standard deviations of the noise add a taste: of pairs that are more
         frequent than the mixture says, and as far as there is room, of pairs that are less frequent.
     """
 
-    candidates: tuple[tuple[int, float], ...] = ((1, 1.0), (24, 2.5))
-    candidate_errors: float = 2.0
+    candidates: tuple[tuple[int, float], ...] = ((1, 1.0), (24, 10.0))
+    candidate_errors: float = 1.0
+    largest_error: float = 4.0
     held_out: float = 0.2
+    trials: int = 2
     trial_steps: int = 150
     steps: int = 250
     residual_tastes: int = 24
@@ -76,23 +79,22 @@ def fit_mixture(
     progress: Called after each stage.
 
     1. SPLIT the pairs, and fit each candidate, with tastes for its residuals, to most of them; the others choose the
-       number of tastes and the prior.
+       number of tastes and the prior. Their largest errors are limited: a few pairs that a wide prior gets very wrong
+       would hide all others.
     2. FIT the chosen candidate to all pairs.
     3. ADD a taste for each pair, or group of pairs, whose residual is significant, and fit again.
     4. CORRECT the item counts to within their noise.
     """
     items = len(evidence.counts)
-    held_out = np.triu(generator.random((items, items)) < settings.held_out, 1)
+    parts = generator.random((items, items)) / settings.held_out
+    held_out = [np.triu((parts >= trial) & (parts < trial + 1), 1) for trial in range(settings.trials)]
     starts = {tastes: _start(evidence, tastes, generator) for tastes, _ in settings.candidates}
     best, choice = None, None
-    for tastes, prior in settings.candidates if held_out.any() else settings.candidates[:1]:
-        trial = _Fit(evidence, Penalty(prior), rare, rare_targets, 1.0 - (held_out | held_out.T))
-        fitted = trial.run(starts[tastes], settings.trial_steps)
-        enlarged = trial.with_residual_tastes(fitted, settings)
-        full = fitted if enlarged is None else trial.run(enlarged, settings.trial_steps)
-        errors = (trial.compared(full).pairs - evidence.pairs)[held_out] ** 2
+    for tastes, prior in settings.candidates if any(map(np.any, held_out)) else settings.candidates[:1]:
+        trials = [_trial(evidence, Penalty(prior), rare, rare_targets, settings, starts[tastes], h) for h in held_out]
+        errors = np.concatenate([errors for errors, _ in trials])
         if best is None or choice is None or _is_better(errors, best, settings.candidate_errors):
-            best, choice = errors, (prior, fitted)
+            best, choice = errors, (prior, trials[0][1])
         progress()
     assert choice is not None
     prior, fitted = choice
@@ -113,9 +115,27 @@ def clipped_counts(fitted: Fitted, nodes: Nodes) -> Vector:
 
 
 def _is_better(errors: Vector, best: Vector, standard_errors: float) -> bool:
-    """Whether the mean of some squared errors is below that of others by some standard errors of the difference."""
+    """Whether the mean of some errors is below that of others by some standard errors of the difference."""
     gains = best - errors
     return bool(gains.mean() > standard_errors * gains.std() / np.sqrt(gains.size))
+
+
+def _trial(
+    evidence: Evidence,
+    penalty: Penalty,
+    rare: RareItems,
+    rare_targets: Vector,
+    settings: FitSettings,
+    start: Parameters,
+    held_out: NDArray[np.bool_],
+) -> tuple[Vector, Fitted]:
+    """Squared errors of the held-out pairs, with tastes for residuals, and the fit before those."""
+    fit = _Fit(evidence, penalty, rare, rare_targets, 1.0 - (held_out | held_out.T))
+    fitted = fit.run(start, settings.trial_steps)
+    enlarged = fit.with_residual_tastes(fitted, settings)
+    full = fitted if enlarged is None else fit.run(enlarged, settings.trial_steps)
+    distances = np.abs(fit.compared(full).pairs - evidence.pairs)[held_out]
+    return np.minimum(distances / evidence.pair_stddev, settings.largest_error) ** 2, fitted
 
 
 def _start(evidence: Evidence, tastes: int, generator: Generator) -> Parameters:

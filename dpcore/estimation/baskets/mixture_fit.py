@@ -42,7 +42,7 @@ class FitSettings:
     """
 
     candidates: tuple[tuple[int, float], ...] = ((1, 1.0), (24, 10.0))
-    candidate_errors: float = 1.0
+    candidate_errors: float = 1.5
     largest_error: float = 4.0
     held_out: float = 0.2
     trials: int = 2

@@ -91,7 +91,8 @@ def fit_mixture(
     starts = {tastes: _start(evidence, tastes, generator) for tastes, _ in settings.candidates}
     best, choice = None, None
     for tastes, prior in settings.candidates if any(map(np.any, held_out)) else settings.candidates[:1]:
-        trials = [_trial(evidence, Penalty(prior), rare, rare_targets, settings, starts[tastes], h) for h in held_out]
+        fits = [_Fit(evidence, Penalty(prior), rare, rare_targets, 1.0 - (pairs | pairs.T)) for pairs in held_out]
+        trials = [fit.trial(starts[tastes], settings) for fit in fits]
         errors = np.concatenate([errors for errors, _ in trials])
         if best is None or choice is None or _is_better(errors, best, settings.candidate_errors):
             best, choice = errors, (prior, trials[0][1])
@@ -118,24 +119,6 @@ def _is_better(errors: Vector, best: Vector, standard_errors: float) -> bool:
     """Whether the mean of some errors is below that of others by some standard errors of the difference."""
     gains = best - errors
     return bool(gains.mean() > standard_errors * gains.std() / np.sqrt(gains.size))
-
-
-def _trial(
-    evidence: Evidence,
-    penalty: Penalty,
-    rare: RareItems,
-    rare_targets: Vector,
-    settings: FitSettings,
-    start: Parameters,
-    held_out: NDArray[np.bool_],
-) -> tuple[Vector, Fitted]:
-    """Squared errors of the held-out pairs, with tastes for residuals, and the fit before those."""
-    fit = _Fit(evidence, penalty, rare, rare_targets, 1.0 - (held_out | held_out.T))
-    fitted = fit.run(start, settings.trial_steps)
-    enlarged = fit.with_residual_tastes(fitted, settings)
-    full = fitted if enlarged is None else fit.run(enlarged, settings.trial_steps)
-    distances = np.abs(fit.compared(full).pairs - evidence.pairs)[held_out]
-    return np.minimum(distances / evidence.pair_stddev, settings.largest_error) ** 2, fitted
 
 
 def _start(evidence: Evidence, tastes: int, generator: Generator) -> Parameters:
@@ -183,6 +166,19 @@ class _Fit:
                 now[name] = now[name] - rate * mean / (np.sqrt(squares[name] / (1 - _SCALES**step)) + 1e-12)
         parameters = Parameters(**now)
         return Fitted(parameters, self.rare, solved(parameters, self.rare, self.evidence.nodes, levels))
+
+    def trial(self, start: Parameters, settings: FitSettings) -> tuple[Vector, Fitted]:
+        """Squared errors of the pairs that are not used, with tastes for residuals, and the fit before those.
+
+        The errors are in standard deviations of the noise, and at most ``settings.largest_error``.
+        """
+        fitted = self.run(start, settings.trial_steps)
+        enlarged = self.with_residual_tastes(fitted, settings)
+        full = fitted if enlarged is None else self.run(enlarged, settings.trial_steps)
+        assert self.used is not None
+        unused = np.triu(self.used == 0.0, 1)
+        distances = np.abs(self.compared(full).pairs - self.evidence.pairs)[unused]
+        return np.minimum(distances / self.evidence.pair_stddev, settings.largest_error) ** 2, fitted
 
     def _refresh_rare(self, parameters: Parameters, classes: Classes) -> None:
         if self.rare.logits.size:

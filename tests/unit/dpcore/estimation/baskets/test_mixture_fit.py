@@ -102,3 +102,33 @@ def test_a_pair_that_avoids_each_other_gets_a_taste() -> None:
     facts = pair_facts(fitted.classes, fitted.rare, evidence)
     found = compare(fitted.parameters, fitted.classes, evidence, facts, Penalty(1.0)).pairs[3, 8]
     assert found < 0.35 * plain.pairs[3, 8]
+
+
+def of_attributes(classes: int, noise: float) -> Evidence:
+    """Noisy counts of baskets that hold one value of each of six attributes with four values, the items."""
+    draw = np.random.default_rng(7)
+    values = 4 * np.arange(6) + draw.integers(0, 4, (classes, 6))
+    held = np.zeros((classes, ITEMS))
+    np.put_along_axis(held, values, 1.0, axis=1)
+    table = np.triu(draw.normal(0, noise, (ITEMS, ITEMS)), 1)
+    nodes = Nodes(np.array([6.0]), np.ones(1), np.ones(1), 1.0)
+    pairs = held.T @ held / classes + table + table.T
+    return Evidence(nodes, held.mean(0) + draw.normal(0, noise, ITEMS), noise, pairs, noise, NO_CLIP)
+
+
+def fit_of_attributes(settings: FitSettings) -> tuple[Fitted, NDArray[np.float64]]:
+    """The fit, and the predicted frequencies of pairs of values of one attribute, which no basket holds."""
+    evidence, nothing = of_attributes(8, 0.004), RareItems(np.zeros(0), np.zeros(0))
+    fitted = fit_mixture(evidence, nothing, np.zeros(0), settings, np.random.default_rng(0))
+    facts = pair_facts(fitted.classes, fitted.rare, evidence)
+    pairs = compare(fitted.parameters, fitted.classes, evidence, facts, Penalty(1.0)).pairs
+    first, second = np.triu_indices(ITEMS, 1)
+    return fitted, pairs[first, second][first // 4 == second // 4]
+
+
+def test_values_of_one_attribute_stay_apart() -> None:
+    fitted, impossible = fit_of_attributes(FitSettings())
+    assert len(fitted.parameters.shares) >= 24
+    assert impossible.max() < 0.02
+    _, of_a_narrow_prior = fit_of_attributes(FitSettings(candidates=((24, 0.5),)))
+    assert of_a_narrow_prior.max() > 2 * impossible.max()

@@ -18,11 +18,11 @@ from dpcore.estimation.baskets.item_counts import estimated_counts
 from dpcore.estimation.baskets.mixture import RareItems, solved
 from dpcore.estimation.baskets.mixture_fit import FitSettings, clipped_counts, fit_mixture
 from dpcore.estimation.baskets.mixture_loss import Evidence
-from dpcore.estimation.baskets.nodes import max_nodes, node_of_sizes, nodes_of
+from dpcore.estimation.baskets.nodes import FIT_RATIO, max_nodes, node_of_sizes, nodes_of
 from dpcore.estimation.baskets.size_law import SizeLaw
 
 # Ranges of sizes: their ratio, and their smallest fraction of the units. A fit needs few, because logits are smooth.
-_FIT_RATIO, _FIT_MASS = 2**0.5, 0.01
+_FIT_MASS: Final = 0.01  # With the ratio FIT_RATIO.
 _MODEL_RATIO, _MODEL_MASS = 2**0.25, 0.003
 _MODEL_ERROR: Final = 1e-4  # Frequencies are fitted no closer than this, because the model is no exact law of baskets.
 _GROUPS_PER_OCTAVE: Final = 6.0  # Rare items with counts in the same range share a group.
@@ -71,7 +71,7 @@ def estimated_model(
     targets = _targets(measured)
     by_size = measured.count_weights[np.minimum(measured.law.sizes, len(measured.count_weights) - 1)]
     law = measured.law.tilted(measured.law.sizes * by_size, float(targets.sum()))
-    nodes = nodes_of(law, node_of_sizes(law, _FIT_RATIO, _FIT_MASS), by_size)
+    nodes = nodes_of(law, node_of_sizes(law, FIT_RATIO, _FIT_MASS), by_size)
     evidence = Evidence(
         nodes,
         measured.counts[measured.popular] / units,

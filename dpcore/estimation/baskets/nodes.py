@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from dpcore.estimation.baskets.mixture import Nodes
 from dpcore.estimation.baskets.size_law import SizeLaw
 
+FIT_RATIO: Final = 2**0.5  # Of the ends of a range of sizes, in a fit.
 _OWN_SIZES: Final = 8  # Sizes below this one have a node each, unless few units have them.
 _LARGEST_CLASSES: Final = 1 << 25  # Classes times items: 128 MiB of counts of holders.
 
@@ -17,6 +18,11 @@ _LARGEST_CLASSES: Final = 1 << 25  # Classes times items: 128 MiB of counts of h
 def max_nodes(items: int, tastes: int) -> int:
     """How many nodes a model may have, so that arrays of classes by items stay small; at least 1."""
     return max(1, _LARGEST_CLASSES // (items * tastes))
+
+
+def most_nodes(largest: int, ratio: float = FIT_RATIO) -> int:
+    """The number of nodes of all sizes up to the largest, before light ones are merged; at least 1."""
+    return int(_ranges(np.array([float(max(1, largest))]), ratio)[0])
 
 
 def node_of_sizes(law: SizeLaw, ratio: float, min_mass: float, max_nodes: int | None = None) -> NDArray[np.int64]:
@@ -29,10 +35,8 @@ def node_of_sizes(law: SizeLaw, ratio: float, min_mass: float, max_nodes: int | 
     max_nodes: More ranges than this are merged likewise; None for any number.
     """
     sizes = law.sizes.astype(np.float64)
-    exact = np.minimum(sizes, _OWN_SIZES)
-    ranges = exact + np.floor(np.log(np.maximum(sizes / _OWN_SIZES, 1.0)) / np.log(ratio) + 1e-9)
     held = sizes > 0
-    _, nodes = np.unique(ranges[held], return_inverse=True)
+    _, nodes = np.unique(_ranges(sizes[held], ratio), return_inverse=True)
     p = law.probabilities[held]
     items = p * sizes[held]
     while True:
@@ -47,6 +51,12 @@ def node_of_sizes(law: SizeLaw, ratio: float, min_mass: float, max_nodes: int | 
     result = np.full(len(sizes), -1, dtype=np.int64)
     result[held] = nodes
     return result
+
+
+def _ranges(sizes: NDArray[np.float64], ratio: float) -> NDArray[np.float64]:
+    """The number of the range of each positive size, from 1 on."""
+    logs = np.log(np.maximum(sizes / _OWN_SIZES, 1.0))
+    return np.asarray(np.minimum(sizes, _OWN_SIZES) + np.floor(logs / np.log(ratio) + 1e-9))
 
 
 def nodes_of(law: SizeLaw, node: NDArray[np.int64], weights: NDArray[np.float64], centre: float | None = None) -> Nodes:

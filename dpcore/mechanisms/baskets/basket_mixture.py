@@ -21,6 +21,7 @@ from dpcore.mechanisms.api import Plan, Progress, Release, Step, Traits, silent
 from dpcore.mechanisms.baskets.basket_queries import popular_items
 from dpcore.mechanisms.baskets.constants import BasketMixtureConstants
 from dpcore.mechanisms.baskets.measuring import BasketMeasuring, Shares
+from dpcore.mechanisms.baskets.predicted import predicted_seconds
 from dpcore.mechanisms.clipping.marginals import check_clipped_noise, unit_stddev
 from dpcore.queries import ClippedSums, Conjunctions
 from dpcore.uncertainty import of_model
@@ -92,7 +93,9 @@ class BasketMixture:
             f"{popular:,} most popular ones are related to others by basket size alone",
         )
         memory = _CLASSES_BYTES + _PAIR_BYTES * popular**2 + 16 * queries.size + _ITEM_BYTES * items
-        return Plan(tuple(steps), 0, memory, None, notes, tuple(map(terms.measured, shares.all)))
+        largest = min(items, terms.unit.contribution.bound)
+        seconds = predicted_seconds(items, largest, self.constants.max_popular)
+        return Plan(tuple(steps), 0, memory, None, notes, tuple(map(terms.measured, shares.all)), seconds)
 
     def run(
         self, private: PrivateStatistics, workload: Workload, *, generator: Generator, progress: Progress = silent

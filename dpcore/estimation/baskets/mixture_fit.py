@@ -34,7 +34,8 @@ class FitSettings:
         is used if it predicts held-out pairs better.
     candidate_errors: By how many standard errors of the difference it must do so.
     largest_error: Errors of held-out pairs count up to this many standard deviations of the noise.
-    held_out: Fraction of the pairs that a trial of a candidate does not see. trials: Each holds out other pairs.
+    held_out: Fraction of the pairs that a trial of a candidate does not see.
+    trials: Number of trials of each candidate, each with other held-out pairs.
     trial_steps, steps: Steps of Adam for a candidate, and for the fit itself before and after residuals add tastes.
     residual_tastes: Maximum number of tastes that residuals add.
     residual_deviations: Residuals above this many standard deviations of the noise add a taste: of pairs that are more
@@ -79,8 +80,8 @@ def fit_mixture(
     progress: Called after each stage.
 
     1. SPLIT the pairs, and fit each candidate, with tastes for its residuals, to most of them; the others choose the
-       number of tastes and the prior. Their largest errors are limited: a few pairs that a wide prior gets very wrong
-       would hide all others.
+       number of tastes and the prior. The error of a pair counts up to a limit; otherwise a few pairs that a wide
+       prior gets very wrong would hide all others.
     2. FIT the chosen candidate to all pairs.
     3. ADD a taste for each pair, or group of pairs, whose residual is significant, and fit again.
     4. CORRECT the item counts to within their noise.

@@ -20,9 +20,9 @@ def max_nodes(items: int, tastes: int) -> int:
     return max(1, _LARGEST_CLASSES // (items * tastes))
 
 
-def most_nodes(largest: int, ratio: float = FIT_RATIO) -> int:
-    """The number of nodes of all sizes up to the largest, before light ones are merged; at least 1."""
-    return int(_ranges(np.array([float(max(1, largest))]), ratio)[0])
+def most_nodes(largest: int) -> int:
+    """The number of nodes that a fit has for all sizes up to the largest, before light ones are merged; at least 1."""
+    return int(_ranges(np.array([float(max(1, largest))]), FIT_RATIO)[0])
 
 
 def node_of_sizes(law: SizeLaw, ratio: float, min_mass: float, max_nodes: int | None = None) -> NDArray[np.int64]:

@@ -61,9 +61,10 @@ def _output(command: str, folder: Path) -> str:
 
 
 def form(page: str) -> list[str]:
-    """What two runs of a page share: its text without numbers, hashes and widths of columns."""
+    """What two runs of a page share: its text without numbers, versions, hashes and widths of columns."""
     page = re.sub(r"\b[0-9a-f]{12,64}\b", "ID", page)
     page = re.sub(r"\b\d{4}-\d\d-\d\d(T[\d:+.]+)?", "DATE", page)
+    page = re.sub(r"\b\d+\.\d+\.\d+\b", "VERSION", page)
     page = _NUMBER.sub("#", page)
     return [re.sub(r"[-\s]+", " ", line).strip() for line in page.splitlines()]
 

@@ -6,7 +6,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import ClassVar, Final, Literal, final
+from operator import attrgetter
+from typing import ClassVar, Final, Literal, NamedTuple, final
 
 import numpy as np
 from numpy.random import Generator
@@ -14,7 +15,9 @@ from numpy.typing import NDArray
 
 from dpcore.errors import ConfigError, DomainTooLargeError
 from dpcore.estimation.graphical.answering.model import GraphicalModel
+from dpcore.estimation.graphical.structure.junction_tree import JunctionTree
 from dpcore.estimation.reconstruction.bounded_model import bounded_model
+from dpcore.estimation.reconstruction.model_mean import mean_with_model
 from dpcore.estimation.reconstruction.residuals import Residuals
 from dpcore.estimation.reconstruction.scale_mixture import SIZES
 from dpcore.estimation.reconstruction.shrunken import LARGEST_CLOSURE, residual_sizes, shrunken_answers
@@ -38,7 +41,15 @@ from dpcore.mechanisms.shared.pgm_common import (
     table_marginals,
     uniform_note,
 )
-from dpcore.mechanisms.shared.predicted_seconds import FROM_NOTHING, FitShape, limit_notes, run_seconds, small_tree
+from dpcore.mechanisms.shared.predicted_seconds import (
+    FROM_NOTHING,
+    LEARNING,
+    FitShape,
+    answer_seconds,
+    limit_notes,
+    run_seconds,
+    small_tree,
+)
 from dpcore.mechanisms.shared.totals import public_total, row_total, total_share
 from dpcore.queries import Marginals
 from dpcore.strategies.residual_planning.remaining_error import PossibleSizes
@@ -51,26 +62,48 @@ _MAX_CANDIDATES: Final = MANY_CANDIDATES  # Of AIM, where noise would prevail.
 _BYTES_PER_CELL, _BYTES_PER_SUBSET = 160, 5_000
 _SECONDS: Final = (0.3, 2.2e-3, 1.6e-5)  # CPU seconds of the estimates: in any case, per subset, and per cell.
 _CHOICE: Final = 6e-4  # CPU seconds per subset, to choose what the model of the rows holds.
-# Of the progress: counted, measured, estimated, measured again, estimated again, and a model fitted.
-_COUNTED, _MEASURED, _ESTIMATED, _AGAIN, _ANSWERED, _FITTED = 0.1, 0.2, 0.4, 0.5, 0.7, 0.95
+# Of the progress: counted, measured, estimated, measured again, estimated again, two models fitted.
+_COUNTED, _MEASURED, _ESTIMATED, _AGAIN, _SHRUNK, _ANSWERED, _FITTED = 0.1, 0.2, 0.4, 0.5, 0.6, 0.8, 0.95
 
 
 @dataclass(frozen=True)
 class AdaptiveConstants:
-    """How the budget is divided.
+    """How the budget is divided, and which estimates are made.
+
+    "Noise" is that of unbiased answers: the expected L1 error of a marginal over the noisy number of rows, both public.
 
     total_share: Share of the number of rows, where it is private.
     first_share: Part of the rest that the first call gets.
     decay: In the first call, each attribute of a residual after the first multiplies its share by this: large sets
         often have nothing to tell.
-    max_noise: Limit of the noise that unbiased answers would have: the expected L1 error of a marginal over the noisy
-        number of rows, both public. Above it, rounds that select marginals are better than measuring everything.
+    model_noise: From this noise on, the estimates are averaged with the answers of one model, if it is small.
+    model_cells: Maximum number of cells of the junction tree of that model.
+    max_noise: Above this noise, rounds that select marginals are better than measuring everything.
     """
 
     total_share: float = 0.01
     first_share: float = 0.5
     decay: float = 0.5
+    model_noise: float = 0.03
+    model_cells: int = 16 * CELLS_IN_MB
     max_noise: float = 0.3
+
+
+class _Cost(NamedTuple):
+    """What estimates and models cost.
+
+    reads: Work of all fits, in reads.
+    seconds: CPU seconds of everything else.
+    cells: Of the largest model.
+    """
+
+    reads: float
+    seconds: float
+    cells: float
+
+    def of_run(self, max_work: float) -> float:
+        """Predicted CPU seconds; max_work limits the fits, in units."""
+        return run_seconds(self.reads, self.seconds, max_work) if self.reads else self.seconds
 
 
 @final
@@ -83,14 +116,16 @@ class AdaptiveResiduals:
     then shrunk towards the table of maximum entropy that smaller marginals imply; how far is learnt from all residuals
     with as many attributes. The second call spends the other half of the budget where it lowers the expected error of
     these estimates the most: residuals that are surely small get nothing, those far above their noise get much. The
-    answers are consistent and non-negative. No junction tree limits which marginals can be answered.
+    answers are consistent and non-negative. No junction tree limits which marginals can be answered. Where noise is not
+    little, and one small graphical model holds all marginals, it is fitted to both calls, and the answers are the mean
+    of the estimates and the model's answers.
 
     model: With "graphical", a graphical model is fitted to the estimates, and there are synthetic rows. It holds as
         many of the marginals as its size allows, so that rows may be further from the data than the answers, which
         stay as they are. With "none", there is no model.
     max_model_mb: Maximum size of the tables of that model's junction tree, in MiB; not of the models of ``aim`` and
         ``clique_tree``, which have their defaults.
-    max_work: Limit of the work of its fit, or of ``aim`` where noise would prevail, in units of 2^30 cells that are
+    max_work: Limit of the work of all fits, or of ``aim`` where noise would prevail, in units of 2^30 cells that are
         read; a unit takes about a second.
 
     If the noisy number of rows shows that noise would prevail, ``aim`` selects marginals in place of measuring all of
@@ -103,7 +138,7 @@ class AdaptiveResiduals:
     Guarantee: the budget's, by adaptive composition of the kernel's measurements; the rest is post-processing.
 
     Source: Xiao, He, Zhang and Kifer (2023) for residuals; this project for the estimates
-    (``dpcore.estimation.reconstruction.shrunken``) and for the second call
+    (``dpcore.estimation.reconstruction.shrunken``, ``model_mean``) and for the second call
     (``dpcore.strategies.residual_planning.remaining_error``).
     """
 
@@ -129,13 +164,14 @@ class AdaptiveResiduals:
         rows, (selection, chosen) = public_total(terms), self._selection(terms, workload)
         name = selection.traits.name
         limit = f"{self.constants.max_noise:.0%} of the rows"
-        if rows is not None and self._noise(terms, design, rows) > self.constants.max_noise:
+        noise = None if rows is None else self._noise(terms, design, rows)
+        if noise is not None and noise > self.constants.max_noise:
             return replace(chosen, notes=(*chosen.notes, f"the noise of a marginal exceeds {limit}: {name} answers"))
-        plan, (seconds, of_model, limited) = design.release_plan(terms), self._predicted(workload)
+        plan, costs = design.release_plan(terms), self._possible(workload, noise)
         notes: tuple[str, ...] = (
             f"unbiased answers of the same budget have an expected error of {plan.predicted_error:,.3g} counts; "
             "shrinking lowers it by as much as the data let it",
-            *limited,
+            *self._notes(workload, costs),
         )
         shares = self._shares(terms)
         for queries, share in ((design.favouring_small(self.constants.decay), shares[1]), (design.queries, shares[2])):
@@ -144,14 +180,15 @@ class AdaptiveResiduals:
             replace(design.step(terms), share=float(shares[1]), stddev=None),
             Step("measure again where it lowers the expected error the most", float(shares[2]), 1, weighted_sums=True),
         ]
-        memory = plan.memory_bytes + bytes_of_estimates + of_model
+        memory = plan.memory_bytes + bytes_of_estimates + int(COPIES * 8 * max(cost.cells for cost in costs))
+        seconds = [cost.of_run(self.max_work) for cost in costs]
         if rows is None:
             steps.insert(0, Step("measure the number of rows", float(shares[0]), 1))
             notes = (*notes, f"if the noise of a marginal exceeds {limit}, {name} answers with the remaining budget")
-            # Noise decides which of the two is done.
-            seconds = math.sqrt(seconds * max(1.0, chosen.cpu_seconds or 1.0))
+            seconds.append(max(1.0, chosen.cpu_seconds or 1.0))
             memory = max(memory, chosen.memory_bytes)
-        return Plan(tuple(steps), 0, memory, None, notes, cpu_seconds=seconds)
+        between = math.sqrt(min(seconds) * max(seconds))  # Noise decides which of them it is.
+        return Plan(tuple(steps), 0, memory, None, notes, cpu_seconds=between)
 
     def run(
         self, private: PrivateStatistics, workload: Workload, *, generator: Generator, progress: Progress = silent
@@ -162,7 +199,8 @@ class AdaptiveResiduals:
         private.expect(design.queries)
         total, shares = public_total(terms), self._shares(terms)
         rows, counted = row_total(private, queries.domain, shares[0])  # MEASURE
-        if self._noise(terms, design, rows) > self.constants.max_noise:
+        noise = self._noise(terms, design, rows)
+        if noise > self.constants.max_noise:
             return self._selected(private, workload, counted, generator, progress)
         work = BoundedWork(self.max_work, progress)
         work.report(_COUNTED)
@@ -177,6 +215,10 @@ class AdaptiveResiduals:
         work.report(_AGAIN)
         residuals = Residuals([first, second])
         values = shrunken_answers(residuals, queries, total)  # ESTIMATE
+        work.report(_SHRUNK)
+        if noise >= self.constants.model_noise and self._joint_tree(workload) is not None:
+            meter = work.enter("fit of a model of all marginals", until=_ANSWERED)
+            values = mean_with_model(values, (first, second), queries, meter)  # ESTIMATE
         work.report(_ANSWERED)
         model = self._model(residuals, workload, values, work)  # ESTIMATE
         work.report(1.0)
@@ -222,24 +264,48 @@ class AdaptiveResiduals:
         measurements = (*counted, *release.measurements)  # Rounds and batch count from the first of the selection.
         return replace(release, measurements=measurements, rounds=(), horizon=None, batch=None)
 
-    def _predicted(self, workload: Workload) -> tuple[float, int, tuple[str, ...]]:
-        """CPU seconds of the estimates and the model, memory of the model in bytes, and notes about its limit."""
-        queries = table_marginals(workload, "adaptive_residuals")
-        seconds = _seconds(queries)
-        if self.model == "none":
-            return seconds, 0, ()
+    def _possible(self, workload: Workload, noise: float | None) -> list[_Cost]:
+        """The costs of the estimates and their models, one for each way that the noise may decide.
+
+        noise: None where it is not known yet, because the number of rows is private.
+        """
+        queries, tree = table_marginals(workload, "adaptive_residuals"), self._joint_tree(workload)
+        without = _Cost(0.0, _seconds(queries), 0.0)
+        if self.model == "graphical":
+            without = self._with_rows(without, queries)
+        if tree is None or (noise is not None and noise < self.constants.model_noise):
+            return [without]
+        shape = FitShape.of_cliques(queries.domain, queries.cliques, tree.cells, len(tree.nodes))
+        seconds = shape.setup_seconds + answer_seconds(len(queries.cliques), queries.size, shape.cells)
+        reads = without.reads + shape.reads(LEARNING) + shape.reads(FROM_NOTHING)
+        joint = _Cost(reads, without.seconds + seconds, max(without.cells, tree.cells))
+        return [joint] if noise is not None else [without, joint]
+
+    def _with_rows(self, estimates: _Cost, queries: Marginals) -> _Cost:
+        """The costs of the estimates and of the model of the rows."""
         domain = modelled_domain(queries)
         tree = small_tree(domain, queries.cliques, self.max_model_mb * CELLS_IN_MB)
         cells = max(self.max_model_mb * CELLS_IN_MB, sum(domain.sizes)) if tree is None else tree.cells
         shape = FitShape.of_cliques(domain, queries.cliques, cells, len(domain.names))
         choice = _CHOICE * len(downward_closure(queries.cliques, LARGEST_CLOSURE))
-        fits, other = shape.reads(FROM_NOTHING), seconds + choice + shape.setup_seconds
-        notes = (
-            "synthetic rows come from a model that is fitted to the estimates, within mechanism.max_model_mb",
-            *uniform_note(queries),
-            *limit_notes(fits, other, self.max_work),
-        )
-        return run_seconds(fits, other, self.max_work), int(COPIES * 8 * cells), notes
+        return _Cost(shape.reads(FROM_NOTHING), estimates.seconds + choice + shape.setup_seconds, cells)
+
+    def _joint_tree(self, workload: Workload) -> JunctionTree | None:
+        """The junction tree of all marginals; None if it is large."""
+        queries = table_marginals(workload, "adaptive_residuals")
+        return small_tree(modelled_domain(queries), queries.cliques, self.constants.model_cells)
+
+    def _notes(self, workload: Workload, costs: Sequence[_Cost]) -> list[str]:
+        """Notes about the models."""
+        notes, most = list[str](), max(costs, key=attrgetter("reads"))
+        if self.model == "graphical":
+            notes.append(
+                "synthetic rows come from a model that is fitted to the estimates, within mechanism.max_model_mb"
+            )
+            notes += uniform_note(table_marginals(workload, "adaptive_residuals"))
+        if most.reads:
+            notes += limit_notes(most.reads, most.seconds, self.max_work)
+        return notes
 
     def _shares(self, terms: PrivacyTerms) -> tuple[Fraction, Fraction, Fraction]:
         """Of the number of rows, 0 where it is public, and of the two calls."""

@@ -6,7 +6,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from operator import attrgetter
 from typing import ClassVar, Final, Literal, NamedTuple, final
 
 import numpy as np
@@ -95,11 +94,13 @@ class _Cost(NamedTuple):
     reads: Work of all fits, in reads.
     seconds: CPU seconds of everything else.
     cells: Of the largest model.
+    notes: What a plan says of the models.
     """
 
     reads: float
     seconds: float
     cells: float
+    notes: tuple[str, ...] = ()
 
     def of_run(self, max_work: float) -> float:
         """Predicted CPU seconds; max_work limits the fits, in units."""
@@ -171,7 +172,8 @@ class AdaptiveResiduals:
         notes: tuple[str, ...] = (
             f"unbiased answers of the same budget have an expected error of {plan.predicted_error:,.3g} counts; "
             "shrinking lowers it by as much as the data let it",
-            *self._notes(workload, costs),
+            *costs[-1].notes,
+            *(limit_notes(costs[-1].reads, costs[-1].seconds, self.max_work) if costs[-1].reads else ()),
         )
         shares = self._shares(terms)
         for queries, share in ((design.favouring_small(self.constants.decay), shares[1]), (design.queries, shares[2])):
@@ -265,7 +267,7 @@ class AdaptiveResiduals:
         return replace(release, measurements=measurements, rounds=(), horizon=None, batch=None)
 
     def _possible(self, workload: Workload, noise: float | None) -> list[_Cost]:
-        """The costs of the estimates and their models, one for each way that the noise may decide.
+        """The costs of the estimates and their models, one for each way that the noise may decide, the largest last.
 
         noise: None where it is not known yet, because the number of rows is private.
         """
@@ -278,8 +280,11 @@ class AdaptiveResiduals:
         shape = FitShape.of_cliques(queries.domain, queries.cliques, tree.cells, len(tree.nodes))
         seconds = shape.setup_seconds + answer_seconds(len(queries.cliques), queries.size, shape.cells)
         reads = without.reads + shape.reads(LEARNING) + shape.reads(FROM_NOTHING)
-        joint = _Cost(reads, without.seconds + seconds, max(without.cells, tree.cells))
-        return [joint] if noise is not None else [without, joint]
+        note = "answers are the mean of these estimates and of one model of all marginals"
+        if noise is None:
+            note = f"if the noise of a marginal is at least {self.constants.model_noise:.0%} of the rows, {note}"
+        joint = _Cost(reads, without.seconds + seconds, max(without.cells, tree.cells), (note, *without.notes))
+        return [without, joint] if noise is None else [joint]
 
     def _with_rows(self, estimates: _Cost, queries: Marginals) -> _Cost:
         """The costs of the estimates and of the model of the rows."""
@@ -288,24 +293,14 @@ class AdaptiveResiduals:
         cells = max(self.max_model_mb * CELLS_IN_MB, sum(domain.sizes)) if tree is None else tree.cells
         shape = FitShape.of_cliques(domain, queries.cliques, cells, len(domain.names))
         choice = _CHOICE * len(downward_closure(queries.cliques, LARGEST_CLOSURE))
-        return _Cost(shape.reads(FROM_NOTHING), estimates.seconds + choice + shape.setup_seconds, cells)
+        note = "synthetic rows come from a model that is fitted to the estimates, within mechanism.max_model_mb"
+        seconds, notes = estimates.seconds + choice + shape.setup_seconds, (note, *uniform_note(queries))
+        return _Cost(shape.reads(FROM_NOTHING), seconds, cells, notes)
 
     def _joint_tree(self, workload: Workload) -> JunctionTree | None:
         """The junction tree of all marginals; None if it is large."""
         queries = table_marginals(workload, "adaptive_residuals")
         return small_tree(modelled_domain(queries), queries.cliques, self.constants.model_cells)
-
-    def _notes(self, workload: Workload, costs: Sequence[_Cost]) -> list[str]:
-        """Notes about the models."""
-        notes, most = list[str](), max(costs, key=attrgetter("reads"))
-        if self.model == "graphical":
-            notes.append(
-                "synthetic rows come from a model that is fitted to the estimates, within mechanism.max_model_mb"
-            )
-            notes += uniform_note(table_marginals(workload, "adaptive_residuals"))
-        if most.reads:
-            notes += limit_notes(most.reads, most.seconds, self.max_work)
-        return notes
 
     def _shares(self, terms: PrivacyTerms) -> tuple[Fraction, Fraction, Fraction]:
         """Of the number of rows, 0 where it is public, and of the two calls."""

@@ -7,10 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from dpcore.domain import BinaryView, Clique, Domain
 from dpcore.errors import ConfigError, DomainTooLargeError, ScaleError
 from dpcore.estimation.graphical.answering.model import GraphicalModel
+from dpcore.estimation.reconstruction.model_mean import mean_with_model
 from dpcore.evaluation import exact_answers
 from dpcore.kernel.budget import Budget
 from dpcore.mechanisms import adaptive_residuals
@@ -181,6 +183,42 @@ def test_too_many_cells_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(adaptive_residuals, "_MAX_CELLS", 100)
     with pytest.raises(DomainTooLargeError, match="adaptive_residuals has .* want at most 100"):
         AdaptiveResiduals().plan(private_statistics(table(), Budget.gdp(1)).terms, WORKLOAD)
+
+
+@pytest.mark.parametrize(
+    ("rows", "constants", "is_averaged"),
+    [(500, {}, True), (500, {"model_cells": 1_000}, False), (2_000, {}, False)],
+    ids=["noise", "a large model", "little noise"],
+)
+def test_estimates_are_averaged_with_a_small_model_where_noise_is_not_little(
+    monkeypatch: pytest.MonkeyPatch, rows: int, constants: dict[str, int], is_averaged: bool
+) -> None:
+    """The model has 1,024 cells, and the noise is 0.05 of 500 rows and 0.01 of 2,000."""
+    seen = []
+
+    def averaged(values: NDArray[np.float64], *rest: Any) -> NDArray[np.float64]:
+        seen.append((values, mean_with_model(values, *rest)))
+        return seen[0][1]
+
+    monkeypatch.setattr(adaptive_residuals, "mean_with_model", averaged)
+    release = released(rows, **constants)
+    assert len(seen) == is_averaged
+    if is_averaged:
+        shrunken, mean = seen[0]
+        np.testing.assert_array_equal(release.answers.values, mean)
+        assert not np.allclose(mean, shrunken)
+        assert ((release.answers.lower <= mean) & (mean <= release.answers.upper)).all()
+
+
+def test_a_plan_counts_the_fit_of_the_model_of_all_marginals() -> None:
+    noisy, precise = (private_statistics(table(), BUDGET, units=units).terms for units in (500, 2_000))
+    with_fit, without = (AdaptiveResiduals().plan(terms, WORKLOAD) for terms in (noisy, precise))
+    assert with_fit.memory_bytes > without.memory_bytes
+    assert (with_fit.cpu_seconds or 0) > (without.cpu_seconds or 0)
+    unknown = AdaptiveResiduals().plan(private_statistics(table(), BUDGET).terms, WORKLOAD)
+    told = [[note for note in plan.notes if "answers are the mean" in note] for plan in (without, with_fit, unknown)]
+    assert [len(notes) for notes in told] == [0, 1, 1]
+    assert told[2][0].startswith("if the noise of a marginal is at least 3% of the rows")
 
 
 def test_a_model_gives_rows_and_leaves_the_answers_their_estimates() -> None:

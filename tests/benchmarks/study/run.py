@@ -13,7 +13,7 @@ from tests.benchmarks.study.worker import CANDIDATES, EndedError, Task, Worker
 
 RUNS: Final = 3  # At least, of mechanisms that may be the best; others are run once or twice.
 MORE_RUNS: Final = 6  # Where all releases of a mechanism take at most so many CPU seconds together:
-_SECONDS_OF_A_CELL: Final = 0.6
+_SECONDS_OF_A_CELL: Final = 4.0
 _SINGLE: Final = 1.6  # Error of a single release over the least error up to which a mechanism may be the best.
 _CLOSE: Final = 1.05  # The same for several releases, after two standard errors are subtracted.
 _FACTS_SECONDS: Final = 120.0

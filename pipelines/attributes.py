@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from enum import StrEnum
 from itertools import pairwise
@@ -21,6 +21,7 @@ NULL = "__null__"
 _TYPES = {str: "string", int: "integer", bool: "boolean", float: "decimal number", type(None): "null", date: "date"}
 _EPOCH = date(1970, 1, 1)
 _MAX_CODES = 2**31 - 1
+_MAX_COEFFICIENT = 1_000_000
 
 
 class Kind(StrEnum):
@@ -52,6 +53,11 @@ class Attribute:
     null: Code of nulls. True gives them a code of their own. A listed value (categorical only) gives them the code of
         that value. False gives them the code of ``other`` if that has its own, and otherwise the first code.
     column: Name of the Parquet column; if it is empty, the attribute's name.
+    sum_of: Columns and their coefficients, sorted by column. The value is the weighted sum of these columns, in place
+        of one column, and null if that of any of them is. For integer and float attributes; empty for one column.
+    absolute: Whether the value is the absolute value of the sum.
+    dates: Whether the columns of the sum are dates, which count as days since 1970-01-01: a difference of dates is a
+        number of days.
 
     Raises: ConfigError that names the attribute.
     """
@@ -63,8 +69,13 @@ class Attribute:
     other: bool | Value = False
     null: bool | Value = True
     column: str = ""
+    sum_of: tuple[tuple[str, int | float], ...] = ()
+    absolute: bool = False
+    dates: bool = False
 
     def __post_init__(self) -> None:
+        self._check_sum()
+        object.__setattr__(self, "sum_of", tuple(sorted(self.sum_of)))  # The order in a file means nothing.
         object.__setattr__(self, "column", self.column or self.name)
         if self.kind is Kind.BOOLEAN:
             object.__setattr__(self, "values", (False, True))
@@ -111,6 +122,30 @@ class Attribute:
                     "want increasing edges"
                 )
 
+    def _check_sum(self) -> None:
+        for key in ("absolute", "dates"):
+            if getattr(self, key) and not self.sum_of:
+                raise ConfigError(f"attribute {self.name!r} has {key} without sum_of; want both, or neither")
+        if not self.sum_of:
+            return
+        if self.kind not in (Kind.INTEGER, Kind.FLOAT):
+            raise ConfigError(f"attribute {self.name!r} of type {self.kind} has sum_of; want type integer or float")
+        if self.column not in ("", self.name):
+            raise ConfigError(f"attribute {self.name!r} has both column and sum_of; want one of them")
+        names = [name for name, _ in self.sum_of]
+        if len(set(names)) != len(names) or not all(map(_is_name, names)):
+            raise ConfigError(
+                f"attribute {self.name!r} has sum_of with columns {names!r}; want distinct names (quote numbers, yes "
+                "and no)"
+            )
+        for name, coefficient in self.sum_of:
+            if not _is_edge(coefficient, self.kind) or coefficient == 0 or abs(coefficient) > _MAX_COEFFICIENT:
+                raise ConfigError(
+                    f"attribute {self.name!r}: the coefficient of column {name!r} in sum_of is {coefficient!r}; want "
+                    f"{'an integer' if self.kind is Kind.INTEGER else 'a number'} other than 0, of at most "
+                    f"{_MAX_COEFFICIENT:,}"
+                )
+
     def _check_target(self, setting: str, target: bool | Value) -> None:
         """Checks ``other`` or ``null``, whose value says which code unlisted values or nulls get."""
         if target is True and setting == "other" and self.kind is not Kind.CATEGORICAL:
@@ -125,6 +160,16 @@ class Attribute:
             raise ConfigError(
                 f"attribute {self.name!r}: {setting} is not one of its values; want true, false or a listed value"
             )
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns of the data that give the value."""
+        return tuple(name for name, _ in self.sum_of) or (self.column,)
+
+    @property
+    def as_written(self) -> Attribute:
+        """The attribute of synthetic rows, which have a sum in a column with the attribute's name."""
+        return replace(self, sum_of=(), absolute=False, dates=False)
 
     @property
     def known(self) -> int:
@@ -200,6 +245,10 @@ class Attribute:
             return low / 2 + high / 2
         middle = (int(low) + int(high)) // 2
         return _day(middle) if self.kind is Kind.DATE else middle
+
+
+def _is_name(name: object) -> bool:
+    return isinstance(name, str) and bool(name)
 
 
 def _is_edge(edge: object, kind: Kind) -> bool:

@@ -15,6 +15,7 @@ from pipelines.arrow import booleans, decoded, integers, numbers_of
 from pipelines.column_codes import encode_column
 from pipelines.layout import BasketLayout, Layout, TableLayout
 from pipelines.schema import Schema
+from pipelines.weighted_sums import column_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,7 +131,7 @@ def encode_table(batch: pa.RecordBatch, schema: Schema) -> NDArray[np.integer]:
     """Codes of a batch, [attributes, rows] in the order of the schema."""
     codes = np.empty((len(schema.attributes), batch.num_rows), dtype=code_dtype(schema))
     for axis, attribute in enumerate(schema.attributes):
-        codes[axis] = encode_column(batch.column(attribute.column), attribute, codes.dtype)
+        codes[axis] = encode_column(column_of(batch, attribute), attribute, codes.dtype)
     return codes
 
 

@@ -23,6 +23,7 @@ from pipelines.item_names import UNKNOWN as UNKNOWN_ITEM
 from pipelines.layout import BasketLayout, Layout
 from pipelines.partition_rows import counted_rows, units_left_out
 from pipelines.source import AnySource
+from pipelines.weighted_sums import column_of
 
 _FIGURES = 7  # Counts that are not of one attribute.
 MARK = "SENSITIVE: exact counts, for the operator only"
@@ -145,7 +146,7 @@ def _counts(batches: Iterable[pa.RecordBatch], layout: Layout) -> NDArray[np.int
             counts[3:5] += _item_counts(batch.column(layout.item), layout)
         for axis, attribute in enumerate(_attributes(layout)):
             counts[_FIGURES + 4 * axis : _FIGURES + 4 * axis + 4] += _column_counts(
-                batch.column(attribute.column), attribute
+                column_of(batch, attribute), attribute
             )
     if isinstance(layout, BasketLayout) and _is_unnamed(layout):
         units, items, _ = named_pairs(counted_rows(batches, layout), layout)

@@ -58,7 +58,8 @@ class TableLayout:
     @property
     def columns(self) -> tuple[str, ...]:
         """Columns of the rows, each once, starting with the unit's."""
-        return tuple(dict.fromkeys((self.unit, *(attribute.column for attribute in self.schema.attributes))))
+        of_attributes = (column for attribute in self.schema.attributes for column in attribute.columns)
+        return tuple(dict.fromkeys((self.unit, *of_attributes)))
 
     @property
     def unit_columns(self) -> tuple[str, ...]:
@@ -218,7 +219,7 @@ def _check_unit(layout: Layout) -> None:
         raise ConfigError(f"the unit's columns are {list(parts)!r}; want several, each once, in the order of names")
     others = (*layout.columns[1:], *layout.filter_columns)
     named = isinstance(layout, TableLayout) and any(
-        attribute.column == layout.unit for attribute in layout.schema.attributes
+        layout.unit in attribute.columns for attribute in layout.schema.attributes
     )
     if parts and (named or layout.unit in others):
         raise ConfigError(f"column {layout.unit!r} has the name of the combined unit; want another name for it")

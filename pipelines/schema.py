@@ -10,6 +10,7 @@ attributes:
   - {name: income, type: float, bins: {low: 1, high: 100000, count: 10, scale: log}}
   - {name: day, type: date, edges: [2026-01-01, 2026-02-01, 2026-03-01]}
   - {name: insured, type: boolean, column: is_insured}
+  - {name: stay, type: integer, sum_of: {discharge: 1, admission: -1}, dates: true, edges: [0, 1, 7, 30]}
 ```
 
 * ``type``: categorical, integer, float, date or boolean.
@@ -25,6 +26,10 @@ attributes:
   With a listed value (categorical only), they have the code of that value. With false, they have the code of ``other``
   if that has its own, and otherwise the first code.
 * ``column``: the Parquet column, if its name differs from the attribute's.
+* ``sum_of`` (integer, float; in place of ``column``): columns and their coefficients. The value is the weighted sum of
+  these columns, which need no attributes of their own. It is null if any of them is. With ``absolute: true`` it is the
+  absolute value of the sum. With ``dates: true`` the columns are dates, and the sum is a number of days. Synthetic rows
+  have the sum in a column with the attribute's name.
 * ``label``, ``description`` and ``labels`` (a mapping of values to texts): words for readers, which change no release.
 
 For example, eight listed values with ``other: false`` and ``null: true`` make nine codes.
@@ -50,7 +55,20 @@ from pipelines.yaml_file import read_yaml
 __all__ = ["Attribute", "Kind", "Schema", "load_schema", "schema_from"]
 
 _VERSION = 1
-KEYS = ("name", "type", "values", "edges", "bins", "other", "null", "column", *CODEBOOK_KEYS)
+KEYS = (
+    "name",
+    "type",
+    "values",
+    "edges",
+    "bins",
+    "other",
+    "null",
+    "column",
+    "sum_of",
+    "absolute",
+    "dates",
+    *CODEBOOK_KEYS,
+)
 """The keys of an attribute in a schema file."""
 _BIN_KEYS = ("low", "high", "count", "scale")
 _MAX_BINS = 1_000_000
@@ -64,7 +82,8 @@ class Schema:
     attributes: The attributes in the order of the domain, at least one.
     codebook: What they mean in words. Schemas that differ in words alone are equal.
 
-    Raises: ConfigError when there is no attribute, or two attributes have the same name.
+    Raises: ConfigError when there is no attribute, two attributes have the same name, or a sum has the name of the
+        column of another attribute.
     """
 
     attributes: tuple[Attribute, ...]
@@ -78,6 +97,12 @@ class Schema:
         for name in names:
             if names.count(name) > 1:
                 raise ConfigError(f"the schema names attribute {name!r} twice; want distinct names")
+        for one in self.attributes:
+            if one.sum_of and any(other.column == one.name for other in self.attributes if other is not one):
+                raise ConfigError(
+                    f"attribute {one.name!r} is a sum and has the name of another attribute's column, so that both "
+                    "would be one column of synthetic rows; want another name"
+                )
 
     @property
     def domain(self) -> Domain:
@@ -86,6 +111,11 @@ class Schema:
             tuple(attribute.name for attribute in self.attributes),
             tuple(attribute.size for attribute in self.attributes),
         )
+
+    @property
+    def as_written(self) -> Schema:
+        """The schema of synthetic rows, which have each sum in a column of its own."""
+        return Schema(tuple(attribute.as_written for attribute in self.attributes), self.codebook)
 
 
 def load_schema(path: str | Path) -> Schema:
@@ -123,15 +153,36 @@ def _attribute(entry: object, number: int) -> tuple[Attribute, Entry]:
         raise ConfigError(f"attribute {number} has name {name!r}; want a word (quote numbers, yes and no)")
     kind = _kind(name, fields.get("type"))
     _check_code_keys(name, kind, fields)
-    column = fields.get("column", name)
-    if not isinstance(column, str) or not column:
+    column = fields.get("column", "")
+    if not isinstance(column, str) or (not column and "column" in fields):
         raise ConfigError(f"attribute {name!r} has column {column!r}; want the name of a Parquet column")
     other = _checked_target(name, "other", fields.get("other", kind is Kind.CATEGORICAL))
     null = _checked_target(name, "null", fields.get("null", True))
     attribute = Attribute(
-        name, kind, _values(name, kind, fields), _edges(name, kind, fields), other=other, null=null, column=column
-    )
+        name, kind, _values(name, kind, fields), _edges(name, kind, fields), other=other, null=null, column=column,
+        sum_of=_sum_of(name, fields), absolute=_switch(name, "absolute", fields), dates=_switch(name, "dates", fields),
+    )  # fmt: skip
     return attribute, entry_from(attribute, fields)
+
+
+def _sum_of(name: str, fields: Mapping[str, object]) -> tuple[tuple[str, int | float], ...]:
+    """The columns of a sum with their coefficients, whose values ``Attribute`` checks."""
+    terms = fields.get("sum_of")
+    if "sum_of" not in fields:
+        return ()
+    if not isinstance(terms, Mapping) or not terms:
+        raise ConfigError(
+            f"attribute {name!r} has sum_of {terms!r}; want a mapping of columns to coefficients, such as "
+            "{discharge: 1, admission: -1}"
+        )
+    return tuple(terms.items())
+
+
+def _switch(name: str, key: str, fields: Mapping[str, object]) -> bool:
+    value = fields.get(key, False)
+    if not isinstance(value, bool):
+        raise ConfigError(f"attribute {name!r} has {key} {value!r}; want true or false")
+    return value
 
 
 def _checked_target(name: str, setting: str, target: object) -> str | int:

@@ -97,18 +97,18 @@ def check_columns(schema: Schema, columns: Sequence[Column], unit: str | None, p
     """
     kinds = {column.name: column.kind for column in columns}
     problems = [] if unit is None or unit in kinds else [f"column {unit!r} of the unit is missing{_near(unit, kinds)}"]
-    for attribute in schema.attributes:
-        if attribute.column not in kinds:
-            problems.append(f"column {attribute.column!r} is missing{_near(attribute.column, kinds)}")
-        elif (kind := kinds[attribute.column]) is not None and (wanted := misfit(attribute, kind)) is not None:
-            problems.append(f"column {attribute.column!r} has type {kind}; want {wanted}")
+    for attribute, column in [(each, column) for each in schema.attributes for column in each.columns]:
+        if column not in kinds:
+            problems.append(f"column {column!r} is missing{_near(column, kinds)}")
+        elif (kind := kinds[column]) is not None and (wanted := misfit(attribute, kind)) is not None:
+            problems.append(f"column {column!r} has type {kind}; want {wanted}")
     if problems:
         raise InputError(f"{place} does not fit the schema: {'; '.join(problems)}")
     return list(_remarks(schema, columns, unit))
 
 
 def _remarks(schema: Schema, columns: Sequence[Column], unit: str | None) -> Iterator[str]:
-    used = {attribute.column for attribute in schema.attributes}
+    used = {column for attribute in schema.attributes for column in attribute.columns}
     unused = [column.name for column in columns if column.name not in used | {unit}]
     if unused:
         yield f"not in the schema, so not released: {', '.join(unused)}"

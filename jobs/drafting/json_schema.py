@@ -47,6 +47,15 @@ _PROPERTIES: Final = {
         "code of other if it has its own, else the first code.",
     },
     "column": {"type": "string", "minLength": 1, "description": "Column of the data; by default the attribute's name."},
+    "sum_of": {
+        "type": "object",
+        "minProperties": 1,
+        "additionalProperties": {"type": "number"},
+        "description": "Integer, float: columns and their coefficients, in place of column. The value is their "
+        "weighted sum.",
+    },
+    "absolute": {"type": "boolean", "description": "With sum_of: whether the value is the absolute value of the sum."},
+    "dates": {"type": "boolean", "description": "With sum_of: whether the columns are dates, which count as days."},
     "label": {"type": "string", "description": "What the attribute is called for readers. It changes no release."},
     "description": {"type": "string", "description": "What the attribute means. It changes no release."},
     "labels": {
@@ -63,7 +72,13 @@ def _kind_rules() -> list[dict[str, Any]]:
     none = {"not": {"anyOf": [{"required": [key]} for key in ("values", "edges", "bins")]}}
     one_of = {"oneOf": [{"required": ["edges"]}, {"required": ["bins"]}], "not": {"required": ["values"]}}
     values = {"required": ["values"], "not": {"anyOf": [{"required": ["edges"]}, {"required": ["bins"]}]}}
-    return [
+    summed = {"properties": {"type": {"enum": ["integer", "float"]}}, "not": {"required": ["column"]}}
+    of_sums = [{"if": {"required": ["sum_of"]}, "then": summed}]
+    of_sums += [
+        {"if": {"required": [key], "properties": {key: {"const": True}}}, "then": {"required": ["sum_of"]}}
+        for key in ("absolute", "dates")
+    ]
+    return of_sums + [
         {"if": {"properties": {"type": {"enum": kinds}}, "required": ["type"]}, "then": rule}
         for kinds, rule in ((["categorical"], values), (binned, one_of), (["boolean"], none))
     ]

@@ -177,5 +177,6 @@ def _row_scores(job: Job, source: Source, folder: str) -> RowScores | None:
     attributes = job.layout.schema.attributes
     if not all(attribute.column in written for attribute in attributes):
         return None
-    synthetic = codes_of(open_source(folder, TableLayout(job.layout.unit, job.layout.schema), bytes(SALT_BYTES)))
+    layout = TableLayout(job.layout.unit, job.layout.schema.as_written)
+    synthetic = codes_of(open_source(folder, layout, bytes(SALT_BYTES)))
     return scores(codes_of(source), synthetic, tuple(attribute.name for attribute in attributes))

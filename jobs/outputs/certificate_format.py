@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, Strict, ValidationError
 
 from dpcore.errors import IntegrityError
 
@@ -173,6 +173,11 @@ class FullAttribute(_Part):
     other: bool | int | str = Field(description="Where unlisted values go.")
     null: bool | int | str = Field(description="Where nulls go.")
     column: str = Field(description="Parquet column.")
+    sum_of: list[Annotated[tuple[str, int | Finite], Strict(False)]] = Field(  # JSON has lists alone.
+        default=[], description="Columns and coefficients, where the value is their weighted sum."
+    )
+    absolute: bool = Field(default=False, description="Whether it is the absolute value of the sum.")
+    dates: bool = Field(default=False, description="Whether the columns of the sum are dates.")
 
 
 class FullSchema(_Part):

@@ -52,7 +52,11 @@ def schema_document(schema: Schema) -> dict[str, Any]:
 
 
 def _attribute(attribute: Attribute, entry: Entry) -> dict[str, Any]:
-    content: dict[str, Any] = {"name": attribute.name, "type": attribute.kind.value, "column": attribute.column}
+    content: dict[str, Any] = {"name": attribute.name, "type": attribute.kind.value}
+    if attribute.sum_of:
+        content |= {"sum_of": dict(attribute.sum_of), "absolute": attribute.absolute, "dates": attribute.dates}
+    else:
+        content["column"] = attribute.column
     if entry.label:
         content["label"] = entry.label
     if entry.description:

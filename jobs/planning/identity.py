@@ -21,6 +21,7 @@ _SCHEMES = {"s3a": "s3", "s3n": "s3", "gcs": "gs", "abfs": "abfss"}
 _OTHER_URI = re.compile(r"[a-z][a-z0-9+.-]+:/", re.IGNORECASE)  # Of Databricks, for example.
 _DEFAULT_PORTS = {"hdfs": ":8020", "http": ":80", "https": ":443"}
 _STORES = {"s3", "gs", "hdfs", "http", "https"}  # What stands before @ in their URLs is a user, not a container.
+_OF_SUMS = frozenset({"sum_of", "absolute", "dates"})
 WORKLOAD_PATHS = {"conjunctions": {"file", "weights_file"}}
 # Paths and the engine change neither the guarantee nor any byte of the release, so they are not part of its id. Nor is
 # the number of synthetic rows, which are drawn from noisy answers: another number must not be charged again.
@@ -192,9 +193,18 @@ def _facts(config: Config, **options: bool) -> dict[str, Any]:
 def identifying_schema(schema: Schema | None) -> dict[str, Any] | None:
     """The schema of a table as a JSON object, with every default filled in; None for baskets.
 
-    The words of its codebook are for readers, and change no release.
+    The words of its codebook are for readers, and change no release. An attribute that is no sum has no keys of sums,
+    as in releases of versions without sums.
     """
-    return None if schema is None else {"attributes": tuple(map(asdict, schema.attributes))}
+    if schema is None:
+        return None
+    attributes = [asdict(attribute) for attribute in schema.attributes]
+    return {
+        "attributes": tuple(
+            {key: value for key, value in attribute.items() if attribute["sum_of"] or key not in _OF_SUMS}
+            for attribute in attributes
+        )
+    }
 
 
 def id_of(config: Mapping[str, Any], schema: Mapping[str, Any] | None, files: Mapping[str, str], version: str) -> str:

@@ -320,9 +320,10 @@ def _restricted(folder: Path, layout: Layout, queries: Queries) -> tuple[Layout,
     if isinstance(layout, BasketLayout):
         return BasketLayout(layout.unit, layout.item, layout.items, names=layout.names), queries
     if isinstance(queries, Conjunctions | Parities):
-        return TableLayout(layout.unit, layout.schema), queries
+        return TableLayout(layout.unit, layout.schema.as_written), queries
     written = set(pq.read_schema(next(iter(sorted(folder.glob("*.parquet"))))).names)
-    schema = Schema(tuple(attribute for attribute in layout.schema.attributes if attribute.column in written))
+    attributes = layout.schema.as_written.attributes
+    schema = Schema(tuple(attribute for attribute in attributes if attribute.column in written))
     if isinstance(queries, Products):
         return TableLayout(layout.unit, schema), Products(schema.domain, queries.terms, queries.denominator)
     return TableLayout(layout.unit, schema), Marginals(schema.domain, queries.cliques)

@@ -62,6 +62,9 @@ def layout_of(certificate: Certificate) -> Layout:
             attribute.other,
             attribute.null,
             attribute.column,
+            tuple(attribute.sum_of),
+            attribute.absolute,
+            attribute.dates,
         )
         for attribute in certificate.table_schema.attributes
     )

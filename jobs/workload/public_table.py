@@ -55,7 +55,7 @@ def read_public_table(path: Path, schema: Schema) -> tuple[PublicTable, str]:
         without a code, and for a table without a heading, without rows or with more than 2^28 values.
     """
     try:
-        codes = _read(path, schema)
+        codes = _read(path, schema.as_written)
     except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
         missing = isinstance(error, FileNotFoundError)
         problem = "does not exist" if missing else "cannot be read as the format that its name says"

@@ -46,7 +46,7 @@ def misfit(attribute: Attribute, kind: pa.DataType) -> str | None:
     """The type that a column should have for an attribute, in words; None if it has one that fits.
 
     attribute: The attribute.
-    kind: The type of the column.
+    kind: The type of its column, or of a column of its sum.
     """
     fits, wanted = _fitting(attribute)
     return None if fits(_plain(kind)) else wanted
@@ -90,16 +90,18 @@ def type_of_constant(layout: Layout, column: str) -> pa.DataType:
         if column == layout.item:
             return pa.int64() if layout.names is None and not layout.any_items else pa.large_string()
     else:
-        for attribute in layout.schema.attributes:
-            if attribute.column == column:
-                return type_of_attribute(attribute)
+        of_column = [attribute for attribute in layout.schema.attributes if column in attribute.columns]
+        if of_column:
+            return type_of_attribute(of_column[0])
     if layout.partition is not None and layout.partition.column == column:
         return layout.partition.arrow_type
     return layout.where.type_of(column)
 
 
 def type_of_attribute(attribute: Attribute) -> pa.DataType:
-    """The Arrow type of an attribute's values in files that hold text."""
+    """The Arrow type of an attribute's columns in files that hold text."""
+    if attribute.dates:
+        return pa.date32()
     if not attribute.values:
         kinds = {Kind.INTEGER: pa.int64(), Kind.FLOAT: pa.float64(), Kind.DATE: pa.date32()}
         return kinds[attribute.kind]
@@ -171,7 +173,7 @@ def _wanted(column: str, layout: Layout) -> list[tuple[Callable[[pa.DataType], b
             else:
                 uses.append((_is_unit, "an integer or a string"))
     else:
-        uses += [_fitting(attribute) for attribute in layout.schema.attributes if attribute.column == column]
+        uses += [_fitting(attribute) for attribute in layout.schema.attributes if column in attribute.columns]
     if column in layout.where.columns:
         uses.append(layout.where.fitting(column))
     return uses
@@ -185,7 +187,7 @@ def _fitting(attribute: Attribute) -> tuple[Callable[[pa.DataType], bool], str]:
             bool: (pa.types.is_boolean, "a boolean"),
         }
         return fitting[type(attribute.values[0])]
-    if attribute.kind is Kind.DATE:
+    if attribute.kind is Kind.DATE or attribute.dates:
         return is_date, "a date or a timestamp"
     return is_number, "an integer, a float or a decimal"
 

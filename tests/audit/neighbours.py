@@ -34,7 +34,7 @@ from pipelines.schema import Schema
 from pipelines.source import open_source
 from tests.audit.mechanism_table import Kind
 from tests.audit.worst_pairs import Cells
-from tests.support.engine_cases import SALT, SCHEMA, write_parts
+from tests.support.engine_cases import SALT, SCHEMA, SUMS, write_parts
 
 Row = tuple[Any, ...]
 Columns = Mapping[str, tuple[list[Any], pa.DataType]]  # What each may hold, and its type in the files.
@@ -42,7 +42,8 @@ _FRACTIONS = [0.0, 17.5, 18.5, 65.0, 90.0, -1e308, 5e-324, -0.0, float("nan"), f
 _EUROS = [Decimal("-99999.99"), Decimal("-0.01"), Decimal("0.00"), Decimal("12.50"), None]
 _INTEGERS = [0, 9, 10, 2**40, 2**63 + 1, 2**64 - 1, None]
 _MOMENTS = [-1, 863_999_999_999_999, 864_000_000_000_000, 2**52, None]
-# Of the columns of SCHEMA.
+_WITH_SUMS = Schema((*SCHEMA.attributes, *SUMS))
+# Of its columns.
 _RAW: Columns = {
     "colour": (["red", "green", "blue", "pink", "", "__other__", "a new one", None], pa.string()),
     "level": ([1, 2, 3, 4, -1, 2**31 - 1, None], pa.int32()),
@@ -162,8 +163,8 @@ def _layout(kind: Kind, bound: int, draw: np.random.Generator) -> tuple[Layout, 
     if kind in (Kind.BASKETS, Kind.ITEMSETS):
         items = {"item": (_ITEMS, pa.int64())}
         return BasketLayout("unit", "item", 6, int(draw.integers(1, 7)), clustered), items
-    schema = Schema(_some_attributes(_BITS if kind is Kind.BITS else SCHEMA, draw))
-    columns = {attribute.column: _RAW[attribute.column] for attribute in schema.attributes}
+    schema = Schema(_some_attributes(_BITS if kind is Kind.BITS else _WITH_SUMS, draw))
+    columns = {column: _RAW[column] for attribute in schema.attributes for column in attribute.columns}
     return TableLayout("unit", schema, bound, clustered), columns
 
 

@@ -36,6 +36,8 @@ TABLE_SCHEMA = Schema(
         Attribute("member", Kind.BOOLEAN),
         Attribute("joined", Kind.DATE, edges=EDGES),
         Attribute("grade", Kind.CATEGORICAL, values=(1, 2, 3), other=True),
+        Attribute("gap", Kind.INTEGER, edges=(0, 20, 40, 90), sum_of=(("age", 1), ("grade", -10)), absolute=True),
+        Attribute("since", Kind.FLOAT, edges=(0.0, 10_230.0, 30_000.0), sum_of=(("joined", 0.5),), dates=True),
     )
 )
 ROWS = 700
@@ -104,7 +106,7 @@ def counts(engine: Engine, location: FileLocation | str, layout: Layout) -> list
     source = open_source(location, layout, SALT)
     assert isinstance(layout, TableLayout)
     domain = layout.schema.domain
-    queries = Marginals(domain, (("zip", "age"), ("income", "member"), ("joined", "grade"), ()))
+    queries = Marginals(domain, (("zip", "age"), ("income", "member"), ("joined", "grade"), ("gap", "since"), ()))
     return EngineStatistics(engine, source).aggregate(QueryAnswers(queries)).tolist()
 
 

@@ -35,6 +35,14 @@ SCHEMA = Schema(
     )
 )
 
+SUMS = (
+    Attribute("ago", Kind.INTEGER, edges=(0, 5, 10_000, 20_000), sum_of=(("day", -2),), absolute=True, dates=True),
+    Attribute("gap", Kind.INTEGER, edges=(-(2**40), 0, 3, 2**40), null=False, sum_of=(("big", 5), ("level", -2))),
+    Attribute("total", Kind.FLOAT, edges=(-1e4, 0.5, 30.25, 100.0), sum_of=(("age", 1.5), ("amount_eur", 1))),
+    Attribute("half", Kind.INTEGER, edges=(-50, 0, 50), sum_of=(("amount_eur", -2),)),
+)
+"""Weighted sums of columns of SCHEMA."""
+
 
 @dataclass(frozen=True, eq=False)
 class Case:
@@ -133,8 +141,16 @@ def named_baskets() -> Case:
 def cases() -> list[Case]:
     """One of every kind."""
     return [
-        messy_table(), earliest_rows(), text_units(), messy_baskets(), messy_baskets(bound=None), named_baskets(),
+        messy_table(), earliest_rows(), text_units(), sums(), messy_baskets(), messy_baskets(bound=None),
+        named_baskets(),
     ]  # fmt: skip
+
+
+def sums() -> Case:
+    """Weighted sums of columns of the messy table, some of whose values are extreme, not finite or null."""
+    case = messy_table()
+    layout = TableLayout("person", Schema((SCHEMA.attributes[1], *SUMS)), max_rows_per_unit=2)
+    return Case("table of sums", layout, case.rows, table_requests(layout, np.random.default_rng(3)))
 
 
 def earliest_rows() -> Case:

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from itertools import product
+from typing import Any
 
 from dpcore.exact_statistics import Request
 from dpcore.queries import ClippedSums, Conjunctions, Parities, SatisfactionHistogram, UnitCount
@@ -135,7 +136,29 @@ def encoded_row(row: Row, layout: Layout) -> tuple[int, ...] | None:
             names = layout.names.array.to_pylist()
             return (names.index(item),) if item in names else None
         return (item,) if isinstance(item, int) and 0 <= item < layout.items else None
-    return tuple(code(row[attribute.column], attribute) for attribute in layout.schema.attributes)
+    return tuple(code(value_of(row, attribute), attribute) for attribute in layout.schema.attributes)
+
+
+def value_of(row: Row, attribute: Attribute) -> object:
+    """The value of an attribute: that of its column, or the weighted sum of several."""
+    if not attribute.sum_of:
+        return row[attribute.column]
+    terms = [(_summand(row[column]), coefficient) for column, coefficient in attribute.sum_of]
+    if any(value is None for value, _ in terms):
+        return None
+    if any(isinstance(number, float) for term in terms for number in term):
+        total = sum(float(value) * coefficient for value, coefficient in terms)
+    else:
+        limit = 2**62 // sum(abs(coefficient) for _, coefficient in terms)
+        total = sum(max(-limit, min(limit, value)) * coefficient for value, coefficient in terms)
+    return abs(total) if attribute.absolute else total
+
+
+def _summand(value: object) -> Any:
+    """A number, or the day of a date; decimals as floats, and integers of more than 63 bits as the largest."""
+    if isinstance(value, date):
+        return _day(value)
+    return float(value) if isinstance(value, Decimal) else min(value, 2**63 - 1) if isinstance(value, int) else value
 
 
 def _flat(records: dict[object, list[tuple[int, ...]]], layout: Layout) -> list[tuple[int, ...]]:
@@ -178,9 +201,14 @@ def _satisfies(ones: set[int], columns: list[int], negated: list[bool]) -> bool:
 
 def _number(value: object, attribute: Attribute) -> float | int:
     if attribute.kind is Kind.DATE:
-        if isinstance(value, datetime):
-            value = (value.astimezone(UTC) if value.tzinfo else value).date()
         assert isinstance(value, date)
-        return (value - date(1970, 1, 1)).days
+        return _day(value)
     assert isinstance(value, int | float | Decimal)
     return float(value) if isinstance(value, Decimal) else value
+
+
+def _day(value: date) -> int:
+    """Days since 1970-01-01, in UTC if there is a time zone."""
+    if isinstance(value, datetime):
+        value = (value.astimezone(UTC) if value.tzinfo else value).date()
+    return (value - date(1970, 1, 1)).days

@@ -127,12 +127,37 @@ def test_refuses_a_bad_document_and_names_the_key(tmp_path: Path, text: str, wan
         ("type: integer, bins: {low: 1, high: 9, count: 2, scale: sqrt}", "bins scale is 'sqrt'"),
         ("type: date, bins: {low: 2026-01-01, high: 2027-01-01, count: 2, scale: log}", "bins scale is 'log'"),
         ("type: boolean, column: 7", "has column 7; want the name of a Parquet column"),
+        ("type: integer, edges: [0, 1], sum_of: [x, y]", "has sum_of ['x', 'y']; want a mapping of columns"),
+        ("type: integer, edges: [0, 1], sum_of: {}", "has sum_of {}; want a mapping of columns to coefficients"),
+        ("type: integer, edges: [0, 1], sum_of: {x: 1.5}", "column 'x' in sum_of is 1.5; want an integer other than 0"),
+        ("type: float, edges: [0, 1], sum_of: {x: 0}", "column 'x' in sum_of is 0; want a number other than 0"),
+        ("type: float, edges: [0, 1], sum_of: {x: .nan}", "is nan; want a number other than 0"),
+        ("type: float, edges: [0, 1], sum_of: {x: 1e7}", "of at most 1,000,000"),
+        ("type: integer, edges: [0, 1], sum_of: {1: 1}", "has sum_of with columns [1]; want distinct names"),
+        ("type: integer, edges: [0, 1], sum_of: {x: 1}, column: y", "has both column and sum_of; want one of them"),
+        ("type: boolean, sum_of: {x: 1}", "has sum_of; want type integer or float"),
+        ("type: integer, edges: [0, 1], absolute: true", "has absolute without sum_of; want both, or neither"),
+        ("type: integer, edges: [0, 1], dates: true", "has dates without sum_of; want both, or neither"),
+        ("type: integer, edges: [0, 1], sum_of: {x: 1}, absolute: 1", "has absolute 1; want true or false"),
     ],
 )
 def test_refuses_a_bad_attribute_and_says_what_was_wanted(tmp_path: Path, entry: str, wanted: str) -> None:
     with pytest.raises(ConfigError) as refused:
         one(tmp_path, entry)
     assert wanted in str(refused.value)
+
+
+def test_reads_a_sum_of_columns(tmp_path: Path) -> None:
+    attribute = one(tmp_path, "type: integer, edges: [0, 1], sum_of: {out: 1, in: -1}, absolute: true, dates: true")
+    assert (attribute.sum_of, attribute.absolute, attribute.dates) == ((("in", -1), ("out", 1)), True, True)
+    assert (attribute.columns, attribute.column) == (("in", "out"), "a")
+    assert attribute.as_written == one(tmp_path, "type: integer, edges: [0, 1]")
+
+
+def test_a_sum_may_not_have_the_name_of_another_column(tmp_path: Path) -> None:
+    entries = "  - {name: a, type: integer, edges: [0, 1], sum_of: {x: 1}}\n  - {name: b, type: boolean, column: a}\n"
+    with pytest.raises(ConfigError, match="'a' is a sum and has the name of another attribute's column"):
+        load(tmp_path, f"version: 1\nattributes:\n{entries}")
 
 
 def test_names_a_schema_file_that_is_missing_or_not_text(tmp_path: Path) -> None:

@@ -63,6 +63,10 @@ GOOD = [
     {"name": "b", "type": "integer", "bins": {"low": 0, "high": 9, "count": 3}, "label": "B", "description": "b"},
     {"name": "c", "type": "date", "edges": ["2026-01-01", "2026-02-01"], "column": "day"},
     {"name": "d", "type": "boolean"},
+    {"name": "e", "type": "integer", "sum_of": {"x": 1, "y": -1}, "absolute": True, "edges": [0, 1]},
+    {"name": "f", "type": "float", "sum_of": {"x": 0.5}, "absolute": False, "edges": [0, 1]},
+    {"name": "g", "type": "float", "absolute": False, "dates": False, "edges": [0, 1]},
+    {"name": "h", "type": "integer", "sum_of": {"x": 1, "y": -1}, "dates": True, "edges": [0, 1]},
 ]
 WRONG = [
     {"name": "a", "type": "categorical"},
@@ -73,6 +77,12 @@ WRONG = [
     {"name": "a", "type": "number", "edges": [1, 2]},
     {"name": "a", "type": "float", "edge": [1, 2]},
     {"type": "boolean"},
+    {"name": "a", "type": "integer", "absolute": True, "edges": [0, 1]},
+    {"name": "a", "type": "integer", "dates": True, "edges": [0, 1]},
+    {"name": "a", "type": "integer", "sum_of": {"x": 1}, "column": "b", "edges": [0, 1]},
+    {"name": "a", "type": "date", "sum_of": {"x": 1}, "edges": ["2026-01-01", "2026-02-01"]},
+    {"name": "a", "type": "integer", "sum_of": {}, "edges": [0, 1]},
+    {"name": "a", "type": "integer", "sum_of": {"x": "y"}, "edges": [0, 1]},
 ]
 
 

@@ -21,6 +21,8 @@ PLAIN = [
     {"name": "day", "type": "date", "edges": ["2026-01-01", "1969-05-01"][::-1], "column": "d"},
     {"name": "pay", "type": "float", "bins": {"low": 1, "high": 1000, "count": 3, "scale": "log"}, "null": False},
     {"name": "home", "type": "boolean"},
+    {"name": "gap", "type": "float", "edges": [0, 1], "sum_of": {"x": 1, "y": -0.5}, "absolute": True},
+    {"name": "stay", "type": "integer", "edges": [0, 1], "sum_of": {"x": 1, "y": -1}, "dates": True},
 ]
 SCHEMA = schema_from({"version": 1, "attributes": [PLAIN[0] | WORDS, *PLAIN[1:]]})
 CERTIFIED = json.loads(json.dumps(identifying_schema(SCHEMA)))
@@ -36,6 +38,13 @@ def test_it_reads_as_the_schema_with_its_words(tmp_path: Path) -> None:
     assert found.codebook.entry("sex").labels == (("2", "Woman"),)
     assert found.codebook.entry("day").label == ""
     assert schema_finding(tmp_path, CERTIFIED).outcome is Outcome.PASSED
+
+
+def test_attributes_that_are_no_sums_are_certified_as_before_there_were_sums() -> None:
+    *others, gap, stay = CERTIFIED["attributes"]
+    assert not any({"sum_of", "absolute", "dates"} & set(attribute) for attribute in others)
+    assert (gap["sum_of"], gap["absolute"], gap["dates"]) == ([["x", 1], ["y", -0.5]], True, False)
+    assert (stay["sum_of"], stay["absolute"], stay["dates"]) == ([["x", 1], ["y", -1]], False, True)
 
 
 def test_words_change_no_release() -> None:

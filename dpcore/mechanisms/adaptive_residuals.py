@@ -83,7 +83,7 @@ class AdaptiveConstants:
     total_share: float = 0.01
     first_share: float = 0.5
     decay: float = 0.5
-    model_noise: float = 0.03
+    model_noise: float = 0.01
     model_cells: int = 16 * CELLS_IN_MB
     max_noise: float = 0.3
 

@@ -187,13 +187,13 @@ def test_too_many_cells_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize(
     ("rows", "constants", "is_averaged"),
-    [(500, {}, True), (500, {"model_cells": 1_000}, False), (2_000, {}, False)],
+    [(500, {}, True), (500, {"model_cells": 1_000}, False), (20_000, {}, False)],
     ids=["noise", "a large model", "little noise"],
 )
 def test_estimates_are_averaged_with_a_small_model_where_noise_is_not_little(
     monkeypatch: pytest.MonkeyPatch, rows: int, constants: dict[str, int], is_averaged: bool
 ) -> None:
-    """The model has 1,024 cells, and the noise is 0.05 of 500 rows and 0.01 of 2,000."""
+    """The model has 1,024 cells, and the noise is 0.05 of 500 rows and 0.001 of 20,000."""
     seen = []
 
     def averaged(values: NDArray[np.float64], *rest: Any) -> NDArray[np.float64]:
@@ -211,14 +211,14 @@ def test_estimates_are_averaged_with_a_small_model_where_noise_is_not_little(
 
 
 def test_a_plan_counts_the_fit_of_the_model_of_all_marginals() -> None:
-    noisy, precise = (private_statistics(table(), BUDGET, units=units).terms for units in (500, 2_000))
+    noisy, precise = (private_statistics(table(), BUDGET, units=units).terms for units in (500, 20_000))
     with_fit, without = (AdaptiveResiduals().plan(terms, WORKLOAD) for terms in (noisy, precise))
     assert with_fit.memory_bytes > without.memory_bytes
     assert (with_fit.cpu_seconds or 0) > (without.cpu_seconds or 0)
     unknown = AdaptiveResiduals().plan(private_statistics(table(), BUDGET).terms, WORKLOAD)
     told = [[note for note in plan.notes if "answers are the mean" in note] for plan in (without, with_fit, unknown)]
     assert [len(notes) for notes in told] == [0, 1, 1]
-    assert told[2][0].startswith("if the noise of a marginal is at least 3% of the rows")
+    assert told[2][0].startswith("if the noise of a marginal is at least 1% of the rows")
 
 
 def test_a_model_gives_rows_and_leaves_the_answers_their_estimates() -> None:

@@ -68,7 +68,7 @@ def domain_lines(schema: Schema) -> list[str]:
 
 
 def codes_in_words(attribute: Attribute) -> str:
-    """How many codes an attribute has, and which: those listed, and those that are added.
+    """How many codes an attribute has, and which: those listed, and those that are added; and the formula of a sum.
 
     attribute: The attribute.
     """
@@ -81,7 +81,18 @@ def codes_in_words(attribute: Attribute) -> str:
     if attribute.kind.value == "categorical" and attribute.other is not True:
         merged.insert(0, f"values that are not listed count as {attribute.labels[attribute.other_code]}")
     codes = f"{attribute.size} {'code' if attribute.size == 1 else 'codes'}: {' + '.join(added)}"
-    return "; ".join([codes, *merged])
+    return "; ".join([codes, *merged, *([f"the value is {_formula(attribute)}"] if attribute.sum_of else [])])
+
+
+def _formula(attribute: Attribute) -> str:
+    """A weighted sum of columns as a formula, such as |discharge - 2 admission|."""
+    terms = sorted(attribute.sum_of, key=lambda term: term[1] < 0)
+    signed = [
+        f"{'-' if coefficient < 0 else '+'} {'' if abs(coefficient) == 1 else f'{abs(coefficient):g} '}{column}"
+        for column, coefficient in terms
+    ]
+    formula = " ".join(signed).removeprefix("+ ")
+    return f"{f'|{formula}|' if attribute.absolute else formula}{', in days' if attribute.dates else ''}"
 
 
 def check_columns(schema: Schema, columns: Sequence[Column], unit: str | None, place: str) -> list[str]:

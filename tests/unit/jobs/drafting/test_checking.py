@@ -31,6 +31,21 @@ def test_added_codes_are_said() -> None:
     assert domain_lines(SCHEMA)[-1] == "2 attributes, 8 possible rows"
 
 
+@pytest.mark.parametrize(
+    ("terms", "absolute", "dates", "formula"),
+    [
+        ((("came", -1), ("left", 1)), False, True, "left - came, in days"),
+        ((("a", 1), ("b", -1)), True, False, "|a - b|"),
+        ((("a", -1), ("b", -2.5)), False, False, "- a - 2.5 b"),
+    ],
+)
+def test_the_formula_of_a_sum_is_said(
+    terms: tuple[tuple[str, float], ...], absolute: bool, dates: bool, formula: str
+) -> None:
+    attribute = Attribute("s", Kind.FLOAT, edges=(0, 1), sum_of=terms, absolute=absolute, dates=dates)
+    assert codes_in_words(attribute).endswith(f"; the value is {formula}")
+
+
 def test_everything_unfinished_is_named_at_once(tmp_path: Path) -> None:
     path = tmp_path / "draft.yaml"
     entries = "{name: a, type: }, {name: b, type: categorical, values: []}, {name: c, type: date, edges: []}"

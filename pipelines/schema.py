@@ -40,7 +40,7 @@ from __future__ import annotations
 import difflib
 import math
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from pathlib import Path
@@ -82,8 +82,8 @@ class Schema:
     attributes: The attributes in the order of the domain, at least one.
     codebook: What they mean in words. Schemas that differ in words alone are equal.
 
-    Raises: ConfigError when there is no attribute, two attributes have the same name, or a sum has the name of the
-        column of another attribute.
+    Raises: ConfigError when there is no attribute, two attributes have the same name, a sum has the name of another
+        attribute's column, or another attribute wants a column of a sum to hold something else.
     """
 
     attributes: tuple[Attribute, ...]
@@ -98,11 +98,8 @@ class Schema:
             if names.count(name) > 1:
                 raise ConfigError(f"the schema names attribute {name!r} twice; want distinct names")
         for one in self.attributes:
-            if one.sum_of and any(other.column == one.name for other in self.attributes if other is not one):
-                raise ConfigError(
-                    f"attribute {one.name!r} is a sum and has the name of another attribute's column, so that both "
-                    "would be one column of synthetic rows; want another name"
-                )
+            if one.sum_of:
+                _check_sum(one, [other for other in self.attributes if other is not one])
 
     @property
     def domain(self) -> Domain:
@@ -116,6 +113,30 @@ class Schema:
     def as_written(self) -> Schema:
         """The schema of synthetic rows, which have each sum in a column of its own."""
         return Schema(tuple(attribute.as_written for attribute in self.attributes), self.codebook)
+
+
+def _check_sum(one: Attribute, others: Sequence[Attribute]) -> None:
+    for other in others:
+        if other.column == one.name:
+            raise ConfigError(
+                f"attribute {one.name!r} is a sum and has the name of another attribute's column, so that both "
+                "would be one column of synthetic rows; want another name"
+            )
+        shared = sorted(set(one.columns) & set(other.columns))
+        if shared and _content(one) != _content(other):
+            raise ConfigError(
+                f"column {shared[0]!r} is one of {_content(one)} for attribute {one.name!r}, and one of "
+                f"{_content(other)} for attribute {other.name!r}; want the same, or dates: true for a sum of dates"
+            )
+
+
+def _content(attribute: Attribute) -> str:
+    """What the columns of an attribute hold."""
+    if attribute.dates or attribute.kind is Kind.DATE:
+        return "dates"
+    if attribute.values and not isinstance(attribute.values[0], int):
+        return "texts"
+    return "truth values" if attribute.values and isinstance(attribute.values[0], bool) else "numbers"
 
 
 def load_schema(path: str | Path) -> Schema:

@@ -126,7 +126,7 @@ def test_validation_counts_sums_that_are_null_or_clamped(world: World) -> None:
     ("change", "wanted"),
     [
         ({"dates": False}, "column 'came' of .* has type date32.*; want an integer, a float or a decimal"),
-        ({"sum_of": {"age": 1}}, "column 'age' of .* has type int64; want a date or a timestamp"),
+        ({"sum_of": {"days": 1}}, "column 'days' of .* has type int64; want a date or a timestamp"),
         ({"sum_of": {"gone": 1}}, "no column 'gone'"),
     ],
 )

@@ -160,6 +160,23 @@ def test_a_sum_may_not_have_the_name_of_another_column(tmp_path: Path) -> None:
         load(tmp_path, f"version: 1\nattributes:\n{entries}")
 
 
+@pytest.mark.parametrize(
+    ("entry", "wanted"),
+    [
+        ("type: date, edges: [2026-01-01, 2026-02-01]", "'x' is one of numbers for attribute 'a', and one of dates"),
+        ("type: boolean", "one of truth values for attribute 'x'"),
+        ("type: categorical, values: [p, q]", "one of texts for attribute 'x'"),
+        ("type: integer, edges: [0, 1], sum_of: {x: 1}, dates: true", "one of dates for attribute 'x'"),
+    ],
+)
+def test_a_column_of_a_sum_holds_the_same_for_all(tmp_path: Path, entry: str, wanted: str) -> None:
+    summed = "  - {name: a, type: integer, edges: [0, 1], sum_of: {x: 1}}"
+    with pytest.raises(ConfigError, match=wanted):
+        load(tmp_path, f"version: 1\nattributes:\n{summed}\n  - {{name: x, {entry}}}\n")
+    numbers = "  - {name: x, type: categorical, values: [1, 2]}\n  - {name: y, type: float, edges: [0, 1], column: x}"
+    assert len(load(tmp_path, f"version: 1\nattributes:\n{summed}\n{numbers}\n").attributes) == 3
+
+
 def test_names_a_schema_file_that_is_missing_or_not_text(tmp_path: Path) -> None:
     (tmp_path / "binary").write_bytes(b"\xff\xfe\x00")
     for name, problem in (("missing.yaml", "does not exist"), ("binary", "cannot be read, because it is UTF-16")):

@@ -22,7 +22,7 @@ PLAIN = [
     {"name": "pay", "type": "float", "bins": {"low": 1, "high": 1000, "count": 3, "scale": "log"}, "null": False},
     {"name": "home", "type": "boolean"},
     {"name": "gap", "type": "float", "edges": [0, 1], "sum_of": {"x": 1, "y": -0.5}, "absolute": True},
-    {"name": "stay", "type": "integer", "edges": [0, 1], "sum_of": {"x": 1, "y": -1}, "dates": True},
+    {"name": "stay", "type": "integer", "edges": [0, 1], "sum_of": {"u": 1, "v": -1}, "dates": True},
 ]
 SCHEMA = schema_from({"version": 1, "attributes": [PLAIN[0] | WORDS, *PLAIN[1:]]})
 CERTIFIED = json.loads(json.dumps(identifying_schema(SCHEMA)))
@@ -44,7 +44,7 @@ def test_attributes_that_are_no_sums_are_certified_as_before_there_were_sums() -
     *others, gap, stay = CERTIFIED["attributes"]
     assert not any({"sum_of", "absolute", "dates"} & set(attribute) for attribute in others)
     assert (gap["sum_of"], gap["absolute"], gap["dates"]) == ([["x", 1], ["y", -0.5]], True, False)
-    assert (stay["sum_of"], stay["absolute"], stay["dates"]) == ([["x", 1], ["y", -1]], False, True)
+    assert (stay["sum_of"], stay["absolute"], stay["dates"]) == ([["u", 1], ["v", -1]], False, True)
 
 
 def test_words_change_no_release() -> None:

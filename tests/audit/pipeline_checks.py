@@ -42,17 +42,19 @@ SIX_TENTHS = Budget.pure(Fraction(6, 10))
 
 
 def a_row_is_encoded_alone() -> None:
-    """A code is the same whatever rows come with it: domain and bins are those of the schema."""
+    """A code is the same whatever rows come with it: bins are those of the schema, and sums those of the row."""
+    summed = Attribute("summed", Kind.FLOAT, edges=(0.0, 50.0, 100.0), sum_of=(("age", 2.0),))
+    schema = Schema((*SCHEMA.attributes, summed))
     rows = pa.record_batch(
         {
             "colour": pa.array(["blue", "pink", "red", None, "green"]),
             "age": pa.array([15.0, float("nan"), 59.0, -3.0, 1e9]),
         }
     )
-    alone = [encode_table(rows.slice(place, 1), SCHEMA)[:, 0].tolist() for place in range(rows.num_rows)]
-    assert encode_table(rows, SCHEMA).T.tolist() == alone
+    alone = [encode_table(rows.slice(place, 1), schema)[:, 0].tolist() for place in range(rows.num_rows)]
+    assert encode_table(rows, schema).T.tolist() == alone
     assert [code[0] for code in alone] == [2, 3, 0, 4, 1]
-    assert all(0 <= code < size for codes in alone for code, size in zip(codes, SCHEMA.domain.sizes, strict=True))
+    assert all(0 <= code < size for codes in alone for code, size in zip(codes, schema.domain.sizes, strict=True))
 
 
 def kept_rows(order: np.ndarray, salt: bytes = SALT, bound: int = 3) -> list[list[int]]:

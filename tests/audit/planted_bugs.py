@@ -37,7 +37,7 @@ from dpcore.queries import Conjunctions, lattice
 from jobs.ledger import records as ledger_records
 from jobs.ledger import releases as ledger_releases
 from jobs.ledger.windows import start_of
-from pipelines import column_codes, contribution
+from pipelines import column_codes, contribution, weighted_sums
 from pipelines.aggregators import clipped, contingency, pairs, protocol
 from pipelines.engines import accumulation, local
 from tests.audit import (
@@ -216,6 +216,11 @@ def values_of_the_data(column: Any, attribute: Any) -> NDArray[np.int32]:
     return np.asarray(encoded.indices.fill_null(0)) % attribute.known
 
 
+def sums_less_their_mean(columns: list[NDArray[Any]], coefficients: list[float]) -> NDArray[np.float64]:
+    sums = np.asarray(TOTAL(columns, coefficients), dtype=np.float64)
+    return sums - np.nan_to_num(sums).mean()
+
+
 def first_rows(hashes: NDArray[np.uint64], starts: NDArray[np.int64], bound: int) -> NDArray[np.bool_]:
     return np.concatenate([np.arange(size) < bound for size in np.diff(starts)])
 
@@ -226,6 +231,7 @@ def rows_by_run(units: Any) -> contribution.Groups:
 
 NOISE_SCALE, SELECTION_SCALE = terms.noise_scale, terms.selection_scale
 DRAW, CHARGE, SELECT_BASIS = weighted_sampler.draw, Filter.charge, PrivacyTerms.select_basis
+TOTAL = weighted_sums._total
 SMALLEST, SMALLEST_DISTINCT, KEY_OF = contribution._smallest, contribution._smallest_distinct, contribution.key_of
 WORDS, BITS, BOUNDED = entropy.words, bernoulli.bits, terms.bounded_range_cost
 BUGS = [
@@ -340,6 +346,7 @@ BUGS = [
     Bug("order of the conversion ignored", conversion, "epsilon_of_zcdp", lambda rho, _: rho, "conversion"),
     Bug("bins from the data", column_codes, "_bins", edges_of_the_data, "encoding"),
     Bug("domain from the data", column_codes, "_listed_indices", values_of_the_data, "encoding"),
+    Bug("sums less their mean", weighted_sums, "_total", sums_less_their_mean, "encoding"),
     Bug("rows kept by position", contribution, "_smallest", first_rows, "kept by hash"),
     Bug("rows kept by a known hash", contribution, "key_of", lambda _: KEY_OF(bytes(16)), "secret salt"),
     Bug("a row too many kept", contribution, "_smallest", lambda h, s, bound: SMALLEST(h, s, bound + 1), "bound kept"),

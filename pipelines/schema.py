@@ -56,17 +56,7 @@ __all__ = ["Attribute", "Kind", "Schema", "load_schema", "schema_from"]
 
 _VERSION = 1
 KEYS = (
-    "name",
-    "type",
-    "values",
-    "edges",
-    "bins",
-    "other",
-    "null",
-    "column",
-    "sum_of",
-    "absolute",
-    "dates",
+    *("name", "type", "values", "edges", "bins", "other", "null", "column", "sum_of", "absolute", "dates"),
     *CODEBOOK_KEYS,
 )
 """The keys of an attribute in a schema file."""
@@ -97,9 +87,9 @@ class Schema:
         for name in names:
             if names.count(name) > 1:
                 raise ConfigError(f"the schema names attribute {name!r} twice; want distinct names")
-        for one in self.attributes:
-            if one.sum_of:
-                _check_sum(one, [other for other in self.attributes if other is not one])
+        for attribute in self.attributes:
+            if attribute.sum_of:
+                _check_sum(attribute, [other for other in self.attributes if other is not attribute])
 
     @property
     def domain(self) -> Domain:
@@ -115,18 +105,20 @@ class Schema:
         return Schema(tuple(attribute.as_written for attribute in self.attributes), self.codebook)
 
 
-def _check_sum(one: Attribute, others: Sequence[Attribute]) -> None:
-    for other in others:
-        if other.column == one.name:
+def _check_sum(summed: Attribute, others: Sequence[Attribute]) -> None:
+    """Checks a sum against all other attributes."""
+    for attribute in others:
+        if attribute.column == summed.name:
             raise ConfigError(
-                f"attribute {one.name!r} is a sum and has the name of another attribute's column, so that both "
+                f"attribute {summed.name!r} is a sum and has the name of another attribute's column, so that both "
                 "would be one column of synthetic rows; want another name"
             )
-        shared = sorted(set(one.columns) & set(other.columns))
-        if shared and _content(one) != _content(other):
+        shared = sorted(set(summed.columns) & set(attribute.columns))
+        if shared and _content(summed) != _content(attribute):
             raise ConfigError(
-                f"column {shared[0]!r} is one of {_content(one)} for attribute {one.name!r}, and one of "
-                f"{_content(other)} for attribute {other.name!r}; want the same, or dates: true for a sum of dates"
+                f"column {shared[0]!r} holds {_content(summed)} for attribute {summed.name!r}, and "
+                f"{_content(attribute)} for attribute {attribute.name!r}; want the same, or dates: true for a sum of "
+                "dates"
             )
 
 
@@ -136,7 +128,7 @@ def _content(attribute: Attribute) -> str:
         return "dates"
     if attribute.values and not isinstance(attribute.values[0], int):
         return "texts"
-    return "truth values" if attribute.values and isinstance(attribute.values[0], bool) else "numbers"
+    return "booleans" if attribute.values and isinstance(attribute.values[0], bool) else "numbers"
 
 
 def load_schema(path: str | Path) -> Schema:

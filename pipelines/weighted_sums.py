@@ -46,15 +46,10 @@ def _total(
 ) -> NDArray[np.int64] | NDArray[np.float64]:
     """The weighted sum, [rows]."""
     if any(values.dtype.kind == "f" for values in columns) or any(isinstance(one, float) for one in coefficients):
-        with np.errstate(all="ignore"):
-            parts = [
-                coefficient * values.astype(np.float64)
-                for values, coefficient in zip(columns, coefficients, strict=True)
-            ]
-            return np.asarray(sum(parts[1:], start=parts[0]))
-    limit = _LARGEST_SUM // sum(int(abs(coefficient)) for coefficient in coefficients)
-    whole = [
-        int(coefficient) * np.clip(values.astype(np.int64), -limit, limit)
-        for values, coefficient in zip(columns, coefficients, strict=True)
-    ]
-    return np.asarray(sum(whole[1:], start=whole[0]))
+        parts = [values.astype(np.float64) for values in columns]
+    else:
+        limit = _LARGEST_SUM // sum(int(abs(coefficient)) for coefficient in coefficients)
+        parts = [np.clip(values, -limit, limit) for values in columns]
+    with np.errstate(all="ignore"):
+        products = [coefficient * part for coefficient, part in zip(coefficients, parts, strict=True)]
+        return np.asarray(sum(products[1:], start=products[0]))

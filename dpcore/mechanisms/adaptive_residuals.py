@@ -117,9 +117,9 @@ class AdaptiveResiduals:
     then shrunk towards the table of maximum entropy that smaller marginals imply; how far is learnt from all residuals
     with as many attributes. The second call spends the other half of the budget where it lowers the expected error of
     these estimates the most: residuals that are surely small get nothing, those far above their noise get much. The
-    answers are consistent and non-negative. No junction tree limits which marginals can be answered. Where noise is not
-    little, and one small graphical model holds all marginals, it is fitted to both calls, and the answers are the mean
-    of the estimates and the model's answers.
+    answers are consistent and non-negative. No junction tree limits which marginals can be answered. If the noise is at
+    least 1 % of the rows and one small graphical model holds all marginals, that model is fitted to the values of both
+    calls, and the answers are the mean of the estimates and the model's answers.
 
     model: With "graphical", a graphical model is fitted to the estimates, and there are synthetic rows. It holds as
         many of the marginals as its size allows, so that rows may be further from the data than the answers, which
@@ -168,7 +168,7 @@ class AdaptiveResiduals:
         noise = None if rows is None else self._noise(terms, design, rows)
         if noise is not None and noise > self.constants.max_noise:
             return replace(chosen, notes=(*chosen.notes, f"the noise of a marginal exceeds {limit}: {name} answers"))
-        plan, costs = design.release_plan(terms), self._possible(workload, noise)
+        plan, costs = design.release_plan(terms), self._possible_costs(workload, noise)
         notes: tuple[str, ...] = (
             f"unbiased answers of the same budget have an expected error of {plan.predicted_error:,.3g} counts; "
             "shrinking lowers it by as much as the data let it",
@@ -266,7 +266,7 @@ class AdaptiveResiduals:
         measurements = (*counted, *release.measurements)  # Rounds and batch count from the first of the selection.
         return replace(release, measurements=measurements, rounds=(), horizon=None, batch=None)
 
-    def _possible(self, workload: Workload, noise: float | None) -> list[_Cost]:
+    def _possible_costs(self, workload: Workload, noise: float | None) -> list[_Cost]:
         """The costs of the estimates and their models, one for each way that the noise may decide, the largest last.
 
         noise: None where it is not known yet, because the number of rows is private.

@@ -90,9 +90,9 @@ def type_of_constant(layout: Layout, column: str) -> pa.DataType:
         if column == layout.item:
             return pa.int64() if layout.names is None and not layout.any_items else pa.large_string()
     else:
-        of_column = [attribute for attribute in layout.schema.attributes if column in attribute.columns]
-        if of_column:
-            return type_of_attribute(of_column[0])
+        for attribute in layout.schema.attributes:
+            if column in attribute.columns:
+                return type_of_attribute(attribute)
     if layout.partition is not None and layout.partition.column == column:
         return layout.partition.arrow_type
     return layout.where.type_of(column)

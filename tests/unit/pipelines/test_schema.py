@@ -163,10 +163,10 @@ def test_a_sum_may_not_have_the_name_of_another_column(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("entry", "wanted"),
     [
-        ("type: date, edges: [2026-01-01, 2026-02-01]", "'x' is one of numbers for attribute 'a', and one of dates"),
-        ("type: boolean", "one of truth values for attribute 'x'"),
-        ("type: categorical, values: [p, q]", "one of texts for attribute 'x'"),
-        ("type: integer, edges: [0, 1], sum_of: {x: 1}, dates: true", "one of dates for attribute 'x'"),
+        ("type: date, edges: [2026-01-01, 2026-02-01]", "'x' holds numbers for attribute 'a', and dates"),
+        ("type: boolean", "and booleans for attribute 'x'"),
+        ("type: categorical, values: [p, q]", "and texts for attribute 'x'"),
+        ("type: integer, edges: [0, 1], sum_of: {x: 1}, dates: true", "and dates for attribute 'x'"),
     ],
 )
 def test_a_column_of_a_sum_holds_the_same_for_all(tmp_path: Path, entry: str, wanted: str) -> None:

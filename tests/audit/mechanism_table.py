@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import Any
 
 from dpcore.kernel.budget import Currency
-from dpcore.mechanisms.adaptive_residuals import AdaptiveResiduals
+from dpcore.mechanisms.adaptive.adaptive_residuals import AdaptiveResiduals
 from dpcore.mechanisms.additive_noise import Gaussian, Laplace
 from dpcore.mechanisms.aim.aim import Aim
 from dpcore.mechanisms.api import Mechanism

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from dpcore.mechanisms.adaptive_residuals import AdaptiveResiduals
+from dpcore.mechanisms.adaptive.adaptive_residuals import AdaptiveResiduals
 from dpcore.mechanisms.additive_noise import Gaussian, Laplace
 from dpcore.mechanisms.aim.aim import Aim
 from dpcore.mechanisms.baskets.basket_mixture import BasketMixture

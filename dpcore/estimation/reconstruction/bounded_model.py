@@ -56,12 +56,28 @@ def bounded_model(
     """
     tables = _all_tables(queries, values)
     domain = queries.domain.project([name for name in queries.domain.names if (name,) in tables])
-    chosen = _chosen(domain, tables, weights, max_cells)
-    nodes = JunctionTree.of(domain, chosen).nodes
+    nodes = _nodes(domain, tables, weights, max_cells)
     fitted = _largest_within(nodes, tables)
     measured = [_measured(domain, clique, tables[clique], residuals) for clique in fitted]
     total = max(1.0, float(tables[()]))
     return fit_model(domain, measured, total, _SETTINGS, cliques=nodes, meter=meter).model
+
+
+def bounded_nodes(
+    queries: Marginals, values: Real, weights: Mapping[Clique, float], max_cells: float
+) -> tuple[Clique, ...]:
+    """The nodes of the junction tree of ``bounded_model``, over all attributes.
+
+    queries, values, weights, max_cells: As for ``bounded_model``.
+    """
+    tables = _all_tables(queries, values)
+    return _nodes(queries.domain, tables, weights, max_cells)
+
+
+def _nodes(
+    domain: Domain, tables: Mapping[Clique, Real], weights: Mapping[Clique, float], max_cells: float
+) -> tuple[Clique, ...]:
+    return JunctionTree.of(domain, _chosen(domain, tables, weights, max_cells)).nodes
 
 
 def _all_tables(queries: Marginals, values: Real) -> dict[Clique, Real]:

@@ -87,7 +87,7 @@ class Residuals:
                 raise ValueError(f"{type(queries).__name__}; want marginals")
             domains.append(queries.domain)
             for clique, table in zip(queries.cliques, queries.split(measurement.values), strict=True):
-                for part, residual in _residuals(queries.domain, clique, table.astype(np.float64)).items():
+                for part, residual in residuals_of_table(queries.domain, clique, table.astype(np.float64)).items():
                     variance = table.size / residual.size * measurement.stddev**2
                     estimates.setdefault(part, []).append((residual, 1 / max(variance, _MIN_VARIANCE)))
         if not domains or any(domain != domains[0] for domain in domains):
@@ -254,6 +254,29 @@ class Residuals:
         return _Part(tuple(axes), table, (scale * measurement.stddev) ** 2, 1 / term.weight)
 
 
+def residuals_of_table(domain: Domain, clique: Clique, table: NDArray[np.float64]) -> dict[Clique, Matrix]:
+    """The residual of each part of a clique: the part's marginal, centred along every axis.
+
+    domain: The attributes.
+    clique: Attributes in any order.
+    table: float64 [*domain.shape(clique)], the marginal of the clique, or the same raveled.
+
+    The keys are in the order of the domain, without attributes of one value. Each table has the shape of its key.
+    """
+    names = domain.canonical(clique)
+    ordered = table.reshape(domain.shape(clique)).transpose([clique.index(name) for name in names])
+    residuals: dict[Clique, Matrix] = {(): ordered}
+    for name, size in zip(names, domain.shape(names), strict=True):
+        # The attribute's axis is the first one: it is summed out, or centred and moved to the end.
+        split = {part: tensor.sum(axis=0) for part, tensor in residuals.items()}
+        if size > 1:
+            split |= {
+                (*part, name): np.moveaxis(tensor - tensor.mean(axis=0), 0, -1) for part, tensor in residuals.items()
+            }
+        residuals = split
+    return residuals
+
+
 @final
 @dataclass(frozen=True, eq=False)
 class _Axis:
@@ -320,22 +343,6 @@ class _Part:
         table = weight * self.table + (1 - weight) * other.table
         step = weight * self.step + (1 - weight) * other.step
         return _Part(self.axes, table, weight * self.variance, step)
-
-
-def _residuals(domain: Domain, clique: Clique, table: NDArray[np.float64]) -> dict[Clique, Matrix]:
-    """The residual of each part of a clique: the part's marginal, centred along every axis."""
-    names = domain.canonical(clique)
-    ordered = table.reshape(domain.shape(clique)).transpose([clique.index(name) for name in names])
-    residuals: dict[Clique, Matrix] = {(): ordered}
-    for name, size in zip(names, domain.shape(names), strict=True):
-        # The attribute's axis is the first one: it is summed out, or centred and moved to the end.
-        split = {part: tensor.sum(axis=0) for part, tensor in residuals.items()}
-        if size > 1:
-            split |= {
-                (*part, name): np.moveaxis(tensor - tensor.mean(axis=0), 0, -1) for part, tensor in residuals.items()
-            }
-        residuals = split
-    return residuals
 
 
 def _row_norms(rows: Matrix) -> tuple[Matrix, float]:

@@ -1,8 +1,9 @@
-"""The mean of shrunken residuals and one model: exact without noise, consistent, and nearer to the truth than both."""
+"""The weighted mean of shrunken residuals and a model: exact without noise, consistent, and nearer to the truth."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -10,11 +11,18 @@ from numpy.typing import NDArray
 
 from dpcore.domain import Domain
 from dpcore.estimation.graphical.fitting.work import WorkMeter
-from dpcore.estimation.reconstruction.model_mean import mean_with_model
+from dpcore.estimation.reconstruction import model_mean as module
+from dpcore.estimation.reconstruction.bounded_model import bounded_nodes
+from dpcore.estimation.reconstruction.model_mean import mean_with_model, model_weight, splits
 from dpcore.estimation.reconstruction.residuals import Residuals
 from dpcore.estimation.reconstruction.shrunken import shrunken_answers
+from dpcore.kernel.budget import Budget
 from dpcore.measurement import Measurement, Noise
-from dpcore.queries import Marginals
+from dpcore.mechanisms.shared.measured_residuals import MeasuredResiduals
+from dpcore.queries import Marginals, Products
+from dpcore.testing.doubles import private_statistics
+from dpcore.testing.tiny_statistics import TinyTable
+from dpcore.workload import Workload
 from tests.unit.dpcore.estimation.reconstruction.test_nonnegative import disagreement
 from tests.unit.dpcore.estimation.reconstruction.test_shrunken import (
     BITS,
@@ -26,43 +34,128 @@ from tests.unit.dpcore.estimation.reconstruction.test_shrunken import (
     independent,
     queries_of,
 )
+from tests.unit.dpcore.estimation.reconstruction.test_shrunken import measured as measured_residuals
+
+Real = NDArray[np.float64]
+PRECISE, NOISY = Fraction(100), Fraction(1, 15)  # Budgets, in the mu of Gaussian DP.
+
+
+def measured(codes: NDArray[np.int64], queries: Marginals, mu: Fraction) -> Measurement:
+    """The residuals of all subsets of the marginals, as a mechanism measures them."""
+    private = private_statistics(TinyTable(queries.domain, codes), Budget.gdp(mu))
+    design = MeasuredResiduals.of(private.terms, Workload(queries, np.ones(len(queries.cliques))))
+    assert design is not None
+    return private.measure(design.queries, Fraction(1))
 
 
 def both(
-    codes: NDArray[np.int64], asked: Marginals, queries: Marginals, stddev: float, seed: int = 1
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """The shrunken answers, and their mean with the model.
+    codes: NDArray[np.int64], asked: Marginals, queries: Marginals, mu: Fraction, max_cells: float | None = None
+) -> tuple[Real, Real]:
+    """The shrunken answers, and their mean with the model. asked: The marginals whose residuals are measured."""
+    values = [measured(codes, asked, mu)]
+    shrunken = shrunken_answers(Residuals(values), queries)
+    weights = dict.fromkeys(queries.cliques, 1.0)
+    mean = mean_with_model(
+        shrunken, values, queries, weights, total=None, max_cells=max_cells, generator=np.random.default_rng(3),
+        meter=WorkMeter(),
+    )  # fmt: skip
+    return shrunken, mean
 
-    asked: The marginals that are measured, each with Gaussian noise.
-    """
-    noise = np.random.default_rng(seed).normal(0, stddev, asked.size)
-    measured = [Measurement(asked, exact(codes, asked) + noise, Noise.GAUSSIAN, stddev)]
-    shrunken = shrunken_answers(Residuals.of_marginals(measured), queries)
-    return shrunken, mean_with_model(shrunken, measured, queries, WorkMeter())
 
-
+@pytest.mark.parametrize("max_cells", [None, 60])
 @pytest.mark.parametrize(("domain", "order"), [(BITS, 1), (BITS, 2), (BITS, 3), (MIXED, 2), (MIXED, 3)])
-def test_with_little_noise_it_has_the_tables(domain: Domain, order: int) -> None:
+def test_with_little_noise_it_has_the_tables(domain: Domain, order: int, max_cells: int | None) -> None:
+    """Where the model cannot hold them, it gets no weight."""
     codes, queries = chained(domain), queries_of(domain, order)
-    _, mean = both(codes, queries, queries, 1.0)
+    _, mean = both(codes, queries, queries, PRECISE, max_cells)
     assert error(mean, exact(codes, queries)) < 2.0
 
 
 def test_marginals_of_any_order_and_the_number_of_rows_are_consistent_and_not_negative() -> None:
     queries = Marginals(MIXED, ((), ("a",), ("c", "a"), ("d", "a", "b"), ("d", "c"), ("a",)))
-    shrunken, mean = both(chained(MIXED), queries_of(MIXED, 4), queries, 80.0)
+    shrunken, mean = both(chained(MIXED), queries_of(MIXED, 4), queries, NOISY)
     assert mean.min() >= 0
     assert disagreement(queries, mean) < 1e-6 * ROWS
     assert mean[0] == pytest.approx(shrunken[0])
     assert not np.allclose(mean, shrunken)
 
 
-@pytest.mark.parametrize("make", [independent, chained])
+@pytest.mark.parametrize(
+    ("make", "max_cells", "ratio"),
+    [(independent, None, 0.95), (chained, None, 1.0), (independent, 60, 1.0), (chained, 60, 1.0)],
+)
 def test_much_noise_leaves_it_nearer_to_the_truth_than_shrinking_alone(
-    make: Callable[[Domain], NDArray[np.int64]],
+    make: Callable[[Domain], NDArray[np.int64]], max_cells: int | None, ratio: float
 ) -> None:
     codes, queries = make(BITS), queries_of(BITS, 3)
     truth = exact(codes, queries)
-    pairs = [both(codes, queries, queries, 500.0, seed) for seed in range(6)]
+    pairs = [both(codes, queries, queries, NOISY, max_cells) for _ in range(10)]
     shrunken, mean = (np.mean([error(values, truth) for values in of_kind]) for of_kind in zip(*pairs, strict=True))
-    assert mean < 0.97 * shrunken
+    assert mean < ratio * shrunken
+
+
+def test_a_model_of_a_part_has_the_residuals_inside_its_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
+    codes, queries = chained(BITS), queries_of(BITS, 3)
+    fits, fit = [], module.fit_model
+
+    def watched(domain: Domain, measurements: list[Measurement], *rest: object, **settings: object) -> object:
+        fits.append((measurements, settings["cliques"]))
+        return fit(domain, measurements, *rest, **settings)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(module, "fit_model", watched)
+    shrunken, _ = both(codes, queries, queries, NOISY, 40)
+    nodes = bounded_nodes(queries, shrunken, dict.fromkeys(queries.cliques, 1.0), 40)
+    assert sum(2 ** len(node) for node in nodes) <= 40
+    (first,), given = fits[0]
+    assert given == nodes
+    assert isinstance(first.queries, Products)
+    inside = {term.clique for term in first.queries.terms}
+    assert all(any(set(part) <= set(node) for node in nodes) for part in inside)
+    assert inside > {(name,) for name in BITS.names}
+    assert len(fits) == 1 + splits(queries)
+
+
+class TestWeight:
+    """``ours`` and ``theirs`` lie on a line through the truth, at these distances from it."""
+
+    QUERIES = queries_of(BITS, 3)
+    WEIGHTS = dict.fromkeys(QUERIES.cliques, 1.0)
+
+    def weight(self, ours: float, theirs: float, stddev: float = 1.0) -> float:
+        codes = chained(BITS)
+        truth = exact(codes, self.QUERIES)
+        step = exact(independent(BITS, seed=5), self.QUERIES) - truth
+        held_out = measured_residuals(codes, self.QUERIES, stddev)
+        return model_weight(truth + ours * step, truth + theirs * step, held_out, self.QUERIES, self.WEIGHTS)
+
+    @pytest.mark.parametrize(
+        ("ours", "theirs", "wanted"),
+        [(0.0, 1.0, 0.0), (1.0, 0.0, 1.0), (-1.0, 1.0, 0.5), (-1.0, 3.0, 0.25), (1.0, 2.0, 0.0), (2.0, 1.0, 1.0)],
+    )
+    def test_it_is_that_of_the_nearest_mean(self, ours: float, theirs: float, wanted: float) -> None:
+        assert self.weight(ours, theirs) == pytest.approx(wanted, abs=0.01)
+
+    def test_noise_that_hides_the_difference_leaves_the_expected_weight(self) -> None:
+        assert self.weight(0.0, 1e-3, stddev=1e4) == pytest.approx(0.5, abs=0.01)
+
+    def test_of_two_equal_estimates_the_first_is_taken(self) -> None:
+        assert self.weight(1.0, 1.0) == 0.0
+
+    def test_it_minimises_the_weighted_squares(self) -> None:
+        """Against a search over all weights, with marginals of different weights and sizes."""
+        generator = np.random.default_rng(4)
+        codes, queries = chained(MIXED), Marginals(MIXED, (("a", "c"), ("d", "c"), ("a", "b", "d"), ("c",)))
+        weights = dict(zip(queries.cliques, (5.0, 1.0, 2.0, 0.5), strict=True))
+        truth = exact(codes, queries)
+        steps = [exact(independent(MIXED, seed), queries) - truth for seed in (7, 8)]
+        ours, theirs = truth + 0.2 * steps[0], truth - 0.1 * steps[0] + 0.1 * steps[1]
+        asked = queries_of(MIXED, 4)
+        held_out = Residuals.of_marginals(
+            [Measurement(asked, exact(codes, asked) + generator.normal(0, 0.01, asked.size), Noise.GAUSSIAN, 0.01)]
+        )
+        each = np.repeat([weights[clique] for clique in queries.cliques], queries.sizes)
+        grid = np.linspace(0, 1, 10_001)
+        squares = [float(each @ ((1 - weight) * ours + weight * theirs - truth) ** 2) for weight in grid]
+        found = model_weight(ours, theirs, held_out, queries, weights)
+        assert found == pytest.approx(float(grid[int(np.argmin(squares))]), abs=1e-3)
+        assert 0.05 < found < 0.95

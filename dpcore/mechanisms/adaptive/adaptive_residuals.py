@@ -12,9 +12,9 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from dpcore.errors import ConfigError, DomainTooLargeError
+from dpcore.domain import Clique
+from dpcore.errors import ConfigError
 from dpcore.estimation.graphical.answering.model import GraphicalModel
-from dpcore.estimation.graphical.structure.junction_tree import JunctionTree
 from dpcore.estimation.reconstruction.bounded_model import bounded_model
 from dpcore.estimation.reconstruction.model_mean import mean_with_model
 from dpcore.estimation.reconstruction.residuals import Residuals
@@ -24,6 +24,13 @@ from dpcore.kernel.budget import Currency
 from dpcore.kernel.privacy_terms import PrivacyTerms
 from dpcore.kernel.private_statistics import PrivateStatistics
 from dpcore.measurement import Measurement, Noise
+from dpcore.mechanisms.adaptive.predicted import (
+    Cost,
+    bytes_of_estimates,
+    cost_of_estimates,
+    with_mean,
+    with_rows,
+)
 from dpcore.mechanisms.aim.aim import Aim
 from dpcore.mechanisms.aim.marginals import MANY_CANDIDATES
 from dpcore.mechanisms.api import Mechanism, Plan, Progress, Release, Step, Traits, silent
@@ -38,29 +45,15 @@ from dpcore.mechanisms.shared.pgm_common import (
     clique_weights,
     modelled_domain,
     table_marginals,
-    uniform_note,
 )
-from dpcore.mechanisms.shared.predicted_seconds import (
-    FROM_NOTHING,
-    LEARNING,
-    FitShape,
-    answer_seconds,
-    limit_notes,
-    run_seconds,
-    small_tree,
-)
+from dpcore.mechanisms.shared.predicted_seconds import small_tree
 from dpcore.mechanisms.shared.totals import public_total, row_total, total_share
 from dpcore.queries import Marginals
 from dpcore.strategies.residual_planning.remaining_error import PossibleSizes
 from dpcore.uncertainty import Answers
 from dpcore.workload import Workload, downward_closure
 
-_MAX_CELLS: Final = 20_000_000  # Cells of all subsets of the marginals; each takes a few microseconds.
 _MAX_CANDIDATES: Final = MANY_CANDIDATES  # Of AIM, where noise would prevail.
-# Of the estimates and what they come from: for each cell, and for each subset of a marginal's attributes. Measured.
-_BYTES_PER_CELL, _BYTES_PER_SUBSET = 160, 5_000
-_SECONDS: Final = (0.3, 2.2e-3, 1.6e-5)  # CPU seconds of the estimates: in any case, per subset, and per cell.
-_CHOICE: Final = 6e-4  # CPU seconds per subset, to choose what the model of the rows holds.
 # Of the progress: counted, measured, estimated, measured again, estimated again, two models fitted.
 _COUNTED, _MEASURED, _ESTIMATED, _AGAIN, _SHRUNK, _ANSWERED, _FITTED = 0.1, 0.2, 0.4, 0.5, 0.6, 0.8, 0.95
 
@@ -75,36 +68,34 @@ class AdaptiveConstants:
     first_share: Part of the rest that the first call gets.
     decay: In the first call, each attribute of a residual after the first multiplies its share by this: large sets
         often have nothing to tell.
-    model_noise: From this noise on, the estimates are averaged with the answers of one model, if it is small.
+    model_noise: From this noise on, the estimates are averaged with the answers of one model of all marginals.
     model_cells: Maximum number of cells of the junction tree of that model.
+    part_noise: The same for a model of a part of the marginals, where one of all is too large.
+    part_cells: Maximum number of cells of the junction tree of a part.
+    small_marginal: Mean cells of the marginals of which a part is modelled, at most.
     max_noise: Above this noise, rounds that select marginals are better than measuring everything.
     """
 
     total_share: float = 0.01
     first_share: float = 0.5
     decay: float = 0.5
-    model_noise: float = 0.01
+    model_noise: float = 0.005
     model_cells: int = 16 * CELLS_IN_MB
+    part_noise: float = 0.01
+    part_cells: int = 2 * CELLS_IN_MB
+    small_marginal: int = 16
     max_noise: float = 0.3
 
 
-class _Cost(NamedTuple):
-    """What estimates and models cost.
+class _Mean(NamedTuple):
+    """Models whose answers are averaged with the estimates.
 
-    reads: Work of all fits, in reads.
-    seconds: CPU seconds of everything else.
-    cells: Of the largest model.
-    notes: What a plan says of the models.
+    noise: From which noise on.
+    cells: Maximum number of cells of their junction trees; None if they hold all marginals.
     """
 
-    reads: float
-    seconds: float
-    cells: float
-    notes: tuple[str, ...] = ()
-
-    def of_run(self, max_work: float) -> float:
-        """Predicted CPU seconds; max_work limits the fits, in units."""
-        return run_seconds(self.reads, self.seconds, max_work) if self.reads else self.seconds
+    noise: float
+    cells: float | None
 
 
 @final
@@ -118,8 +109,10 @@ class AdaptiveResiduals:
     with as many attributes. The second call spends the other half of the budget where it lowers the expected error of
     these estimates the most: residuals that are surely small get nothing, those far above their noise get much. The
     answers are consistent and non-negative. No junction tree limits which marginals can be answered. If the noise is at
-    least 1 % of the rows and one small graphical model holds all marginals, that model is fitted to the values of both
-    calls, and the answers are the mean of the estimates and the model's answers.
+    least .5 % of the rows and one small graphical model holds all marginals, that model is fitted to the values of both
+    calls, and the answers are a weighted mean of the estimates and the model's answers; if it is at least 1 % and the
+    marginals have few cells, a model of bounded size does the same. Which weight leaves the least error is learnt from
+    the noisy values.
 
     model: With "graphical", a graphical model is fitted to the estimates, and there are synthetic rows. It holds as
         many of the marginals as its size allows, so that rows may be further from the data than the answers, which
@@ -161,7 +154,7 @@ class AdaptiveResiduals:
     constants: AdaptiveConstants = field(default=AdaptiveConstants(), init=False, repr=False)
 
     def plan(self, terms: PrivacyTerms, workload: Workload) -> Plan:
-        design, bytes_of_estimates = self._design(terms, workload)
+        design, memory_of_estimates = self._design(terms, workload)
         rows, (selection, chosen) = public_total(terms), self._selection(terms, workload)
         name = selection.traits.name
         limit = f"{self.constants.max_noise:.0%} of the rows"
@@ -173,7 +166,7 @@ class AdaptiveResiduals:
             f"unbiased answers of the same budget have an expected error of {plan.predicted_error:,.3g} counts; "
             "shrinking lowers it by as much as the data let it",
             *costs[-1].notes,
-            *(limit_notes(costs[-1].reads, costs[-1].seconds, self.max_work) if costs[-1].reads else ()),
+            *costs[-1].limit_notes(self.max_work),
         )
         shares = self._shares(terms)
         for queries, share in ((design.favouring_small(self.constants.decay), shares[1]), (design.queries, shares[2])):
@@ -182,7 +175,7 @@ class AdaptiveResiduals:
             replace(design.step(terms), share=float(shares[1]), stddev=None),
             Step("measure again where it lowers the expected error the most", float(shares[2]), 1, weighted_sums=True),
         ]
-        memory = plan.memory_bytes + bytes_of_estimates + int(COPIES * 8 * max(cost.cells for cost in costs))
+        memory = plan.memory_bytes + memory_of_estimates + int(COPIES * 8 * max(cost.cells for cost in costs))
         seconds = [cost.of_run(self.max_work) for cost in costs]
         if rows is None:
             steps.insert(0, Step("measure the number of rows", float(shares[0]), 1))
@@ -218,9 +211,13 @@ class AdaptiveResiduals:
         residuals = Residuals([first, second])
         values = shrunken_answers(residuals, queries, total)  # ESTIMATE
         work.report(_SHRUNK)
-        if noise >= self.constants.model_noise and self._joint_tree(workload) is not None:
-            meter = work.enter("fit of a model of all marginals", until=_ANSWERED)
-            values = mean_with_model(values, (first, second), queries, meter)  # ESTIMATE
+        mean = self._mean(workload)
+        if mean is not None and noise >= mean.noise:
+            meter = work.enter("fit of models beside the estimates", until=_ANSWERED)
+            values = mean_with_model(  # ESTIMATE
+                values, (first, second), queries, _weights(workload), total=total, max_cells=mean.cells,
+                generator=generator, meter=meter,
+            )  # fmt: skip
         work.report(_ANSWERED)
         model = self._model(residuals, workload, values, work)  # ESTIMATE
         work.report(1.0)
@@ -234,10 +231,9 @@ class AdaptiveResiduals:
         if self.model == "none":
             return None
         meter = work.enter("fit of the model of the rows", until=_FITTED)
-        queries = table_marginals(workload, "adaptive_residuals")
-        weights = dict(zip(queries.cliques, clique_weights(workload, queries).tolist(), strict=True))
         assert isinstance(workload.queries, Marginals)
-        return bounded_model(residuals, workload.queries, values, weights, self.max_model_mb * CELLS_IN_MB, meter)
+        max_cells = self.max_model_mb * CELLS_IN_MB
+        return bounded_model(residuals, workload.queries, values, _weights(workload), max_cells, meter)
 
     def _selection(self, terms: PrivacyTerms, workload: Workload) -> tuple[Mechanism, Plan]:
         """The mechanism that answers where noise would prevail, with its plan."""
@@ -266,41 +262,29 @@ class AdaptiveResiduals:
         measurements = (*counted, *release.measurements)  # Rounds and batch count from the first of the selection.
         return replace(release, measurements=measurements, rounds=(), horizon=None, batch=None)
 
-    def _possible_costs(self, workload: Workload, noise: float | None) -> list[_Cost]:
+    def _possible_costs(self, workload: Workload, noise: float | None) -> list[Cost]:
         """The costs of the estimates and their models, one for each way that the noise may decide, the largest last.
 
         noise: None where it is not known yet, because the number of rows is private.
         """
-        queries, tree = table_marginals(workload, "adaptive_residuals"), self._joint_tree(workload)
-        without = _Cost(0.0, _seconds(queries), 0.0)
+        queries, mean = table_marginals(workload, "adaptive_residuals"), self._mean(workload)
+        cost = cost_of_estimates(queries)
         if self.model == "graphical":
-            without = self._with_rows(without, queries)
-        if tree is None or (noise is not None and noise < self.constants.model_noise):
-            return [without]
-        shape = FitShape.of_cliques(queries.domain, queries.cliques, tree.cells, len(tree.nodes))
-        seconds = shape.setup_seconds + answer_seconds(len(queries.cliques), queries.size, shape.cells)
-        reads = without.reads + shape.reads(LEARNING) + shape.reads(FROM_NOTHING)
-        note = "answers are the mean of these estimates and of one model of all marginals"
-        if noise is None:
-            note = f"if the noise of a marginal is at least {self.constants.model_noise:.0%} of the rows, {note}"
-        joint = _Cost(reads, without.seconds + seconds, max(without.cells, tree.cells), (note, *without.notes))
-        return [without, joint] if noise is None else [joint]
+            cost = with_rows(cost, queries, self.max_model_mb)
+        if mean is None or (noise is not None and noise < mean.noise):
+            return [cost]
+        condition = f"if the noise of a marginal is at least {mean.noise:.1%} of the rows, " if noise is None else ""
+        with_models = with_mean(cost, queries, mean.cells, condition)
+        return [cost, with_models] if noise is None else [with_models]
 
-    def _with_rows(self, estimates: _Cost, queries: Marginals) -> _Cost:
-        """The costs of the estimates and of the model of the rows."""
-        domain = modelled_domain(queries)
-        tree = small_tree(domain, queries.cliques, self.max_model_mb * CELLS_IN_MB)
-        cells = max(self.max_model_mb * CELLS_IN_MB, sum(domain.sizes)) if tree is None else tree.cells
-        shape = FitShape.of_cliques(domain, queries.cliques, cells, len(domain.names))
-        choice = _CHOICE * len(downward_closure(queries.cliques, LARGEST_CLOSURE))
-        note = "synthetic rows come from a model that is fitted to the estimates, within mechanism.max_model_mb"
-        seconds, notes = estimates.seconds + choice + shape.setup_seconds, (note, *uniform_note(queries))
-        return _Cost(shape.reads(FROM_NOTHING), seconds, cells, notes)
-
-    def _joint_tree(self, workload: Workload) -> JunctionTree | None:
-        """The junction tree of all marginals; None if it is large."""
-        queries = table_marginals(workload, "adaptive_residuals")
-        return small_tree(modelled_domain(queries), queries.cliques, self.constants.model_cells)
+    def _mean(self, workload: Workload) -> _Mean | None:
+        """The models with which the estimates are averaged; None for large marginals that no small model holds."""
+        queries, constants = table_marginals(workload, "adaptive_residuals"), self.constants
+        if small_tree(modelled_domain(queries), queries.cliques, constants.model_cells) is not None:
+            return _Mean(constants.model_noise, None)
+        if queries.size <= constants.small_marginal * len(queries.cliques):
+            return _Mean(constants.part_noise, constants.part_cells)
+        return None
 
     def _shares(self, terms: PrivacyTerms) -> tuple[Fraction, Fraction, Fraction]:
         """Of the number of rows, 0 where it is public, and of the two calls."""
@@ -333,13 +317,13 @@ class AdaptiveResiduals:
                 "mechanism adaptive_residuals adds Gaussian noise, and privacy.delta is 0; want delta such as 1e-6, or "
                 "mechanism hdmm"
             )
-        bytes_of_estimates = _bytes_of_estimates(queries)
+        memory_of_estimates = bytes_of_estimates(queries)
         weighted = Workload(queries, clique_weights(workload, queries))
         design = MeasuredResiduals.of(terms, weighted, error="absolute")
         try:
             if design is not None:
                 design.favouring_small(self.constants.decay)
-                return design, bytes_of_estimates
+                return design, memory_of_estimates
         except ValueError:  # The weights of the marginals differ too much.
             pass
         raise ConfigError(
@@ -348,20 +332,10 @@ class AdaptiveResiduals:
         )
 
 
-def _seconds(queries: Marginals) -> float:
-    """Predicted CPU seconds of the estimates (``dpcore/decisions/work.md``)."""
-    always, per_subset, per_cell = _SECONDS
-    return always + per_subset * len(downward_closure(queries.cliques, LARGEST_CLOSURE)) + per_cell * queries.size
-
-
-def _bytes_of_estimates(queries: Marginals) -> int:
-    """Memory of the estimates. Raises ConfigError for too many subsets of the cliques, and DomainTooLargeError."""
-    subsets = downward_closure(queries.cliques, LARGEST_CLOSURE)
-    cells = sum(map(queries.domain.size, subsets))
-    if cells > _MAX_CELLS:
-        advice = "choose fewer or smaller marginals, or mechanism aim or clique_tree"
-        raise DomainTooLargeError("the marginals of mechanism adaptive_residuals", cells, _MAX_CELLS, advice)
-    return _BYTES_PER_CELL * cells + _BYTES_PER_SUBSET * len(subsets)
+def _weights(workload: Workload) -> dict[Clique, float]:
+    """The weight of each marginal in the error."""
+    queries = table_marginals(workload, "adaptive_residuals")
+    return dict(zip(queries.cliques, clique_weights(workload, queries).tolist(), strict=True))
 
 
 def _with_intervals(values: NDArray[np.float64], unbiased: Answers) -> Answers:

@@ -15,8 +15,8 @@ from dpcore.estimation.graphical.answering.model import GraphicalModel
 from dpcore.estimation.reconstruction.model_mean import mean_with_model
 from dpcore.evaluation import exact_answers
 from dpcore.kernel.budget import Budget
-from dpcore.mechanisms import adaptive_residuals
-from dpcore.mechanisms.adaptive_residuals import AdaptiveResiduals
+from dpcore.mechanisms.adaptive import adaptive_residuals, predicted
+from dpcore.mechanisms.adaptive.adaptive_residuals import AdaptiveResiduals
 from dpcore.mechanisms.api import Release
 from dpcore.mechanisms.hdmm.hdmm import Hdmm
 from dpcore.mechanisms.shared.measured_residuals import MeasuredResiduals
@@ -51,10 +51,10 @@ def cliques_of(queries: Measurable) -> set[Clique]:
 
 
 def test_what_surely_adds_nothing_is_not_measured_again() -> None:
-    """Bits are independent, and chance makes triples differ from that by less than the noise."""
-    release = released(200_000, Budget.gdp(Fraction(1, 100)), max_noise=float("inf"))
+    """Bits are independent, and chance makes pairs differ from that by less than the noise."""
+    release = released(5_000, Budget.gdp(Fraction(1, 50)), max_noise=float("inf"))
     first, second = (measurement.queries for measurement in release.measurements[-2:])
-    assert share_of(second, 3) < 0.5 * share_of(first, 3)
+    assert share_of(second, 2) < 0.75 * share_of(first, 2)
     assert share_of(second, 1) > share_of(first, 1)
 
 
@@ -180,45 +180,55 @@ def test_what_it_refuses_before_anything_is_measured(name: str) -> None:
 
 
 def test_too_many_cells_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(adaptive_residuals, "_MAX_CELLS", 100)
+    monkeypatch.setattr(predicted, "_MAX_CELLS", 100)
     with pytest.raises(DomainTooLargeError, match="adaptive_residuals has .* want at most 100"):
         AdaptiveResiduals().plan(private_statistics(table(), Budget.gdp(1)).terms, WORKLOAD)
 
 
 @pytest.mark.parametrize(
-    ("rows", "constants", "is_averaged"),
-    [(500, {}, True), (500, {"model_cells": 1_000}, False), (20_000, {}, False)],
-    ids=["noise", "a large model", "little noise"],
+    ("rows", "constants", "cells"),
+    [
+        (500, {}, [None]),
+        (500, {"model_cells": 1_000}, [2**18]),
+        (500, {"model_cells": 1_000, "small_marginal": 7}, []),
+        (500, {"model_cells": 1_000, "part_noise": 0.1}, []),
+        (20_000, {}, []),
+    ],
+    ids=["noise", "a large model", "large marginals", "less noise than for a part", "little noise"],
 )
-def test_estimates_are_averaged_with_a_small_model_where_noise_is_not_little(
-    monkeypatch: pytest.MonkeyPatch, rows: int, constants: dict[str, int], is_averaged: bool
+def test_estimates_are_averaged_with_a_model_where_noise_is_not_little(
+    monkeypatch: pytest.MonkeyPatch, rows: int, constants: dict[str, float], cells: list[int | None]
 ) -> None:
     """The model has 1,024 cells, and the noise is 0.05 of 500 rows and 0.001 of 20,000."""
     seen = []
 
-    def averaged(values: NDArray[np.float64], *rest: Any) -> NDArray[np.float64]:
-        seen.append((values, mean_with_model(values, *rest)))
-        return seen[0][1]
+    def averaged(values: NDArray[np.float64], *rest: Any, max_cells: int | None, **settings: Any) -> Any:
+        seen.append((max_cells, mean_with_model(values, *rest, max_cells=max_cells, **settings)))
+        return seen[-1][1]
 
     monkeypatch.setattr(adaptive_residuals, "mean_with_model", averaged)
     release = released(rows, **constants)
-    assert len(seen) == is_averaged
-    if is_averaged:
-        shrunken, mean = seen[0]
+    assert [max_cells for max_cells, _ in seen] == cells
+    for _, mean in seen:
         np.testing.assert_array_equal(release.answers.values, mean)
-        assert not np.allclose(mean, shrunken)
         assert ((release.answers.lower <= mean) & (mean <= release.answers.upper)).all()
 
 
-def test_a_plan_counts_the_fit_of_the_model_of_all_marginals() -> None:
+@pytest.mark.parametrize(
+    ("constants", "models", "least"),
+    [({}, "models of all marginals", "0.5%"), ({"model_cells": 1_000}, "models of at most 262,144 cells", "1.0%")],
+)
+def test_a_plan_counts_the_fits_of_the_models(constants: dict[str, int], models: str, least: str) -> None:
+    mechanism = with_constants(AdaptiveResiduals(), **constants)
     noisy, precise = (private_statistics(table(), BUDGET, units=units).terms for units in (500, 20_000))
-    with_fit, without = (AdaptiveResiduals().plan(terms, WORKLOAD) for terms in (noisy, precise))
+    with_fit, without = (mechanism.plan(terms, WORKLOAD) for terms in (noisy, precise))
     assert with_fit.memory_bytes > without.memory_bytes
     assert (with_fit.cpu_seconds or 0) > (without.cpu_seconds or 0)
-    unknown = AdaptiveResiduals().plan(private_statistics(table(), BUDGET).terms, WORKLOAD)
-    told = [[note for note in plan.notes if "answers are the mean" in note] for plan in (without, with_fit, unknown)]
+    unknown = mechanism.plan(private_statistics(table(), BUDGET).terms, WORKLOAD)
+    told = [[note for note in plan.notes if "a weighted mean" in note] for plan in (without, with_fit, unknown)]
     assert [len(notes) for notes in told] == [0, 1, 1]
-    assert told[2][0].startswith("if the noise of a marginal is at least 1% of the rows")
+    assert told[1][0].endswith(models)
+    assert told[2][0].startswith(f"if the noise of a marginal is at least {least} of the rows")
 
 
 def test_a_model_gives_rows_and_leaves_the_answers_their_estimates() -> None:

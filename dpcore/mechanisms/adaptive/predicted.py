@@ -1,0 +1,113 @@
+"""What a run of adaptive residuals costs, predicted from public facts."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from dpcore.errors import DomainTooLargeError
+from dpcore.estimation.reconstruction.model_mean import splits
+from dpcore.estimation.reconstruction.shrunken import LARGEST_CLOSURE
+from dpcore.mechanisms.shared.pgm_common import CELLS_IN_MB, modelled_domain, uniform_note
+from dpcore.mechanisms.shared.predicted_seconds import (
+    FROM_NOTHING,
+    LEARNING,
+    FitShape,
+    answer_seconds,
+    limit_notes,
+    run_seconds,
+    small_tree,
+)
+from dpcore.queries import Marginals
+from dpcore.workload import downward_closure
+
+_MAX_CELLS: Final = 20_000_000  # Cells of all subsets of the marginals; each takes a few microseconds.
+# Of the estimates and what they come from: for each cell, and for each subset of a marginal's attributes. Measured.
+_BYTES_PER_CELL, _BYTES_PER_SUBSET = 160, 5_000
+_SECONDS: Final = (0.3, 2.2e-3, 1.6e-5)  # CPU seconds of the estimates: in any case, per subset, and per cell.
+_CHOICE: Final = 6e-4  # CPU seconds per subset, to choose what a model of bounded size holds.
+
+
+class Cost(NamedTuple):
+    """What estimates and models cost.
+
+    reads: Work of all fits, in reads.
+    seconds: CPU seconds of everything else.
+    cells: Of the largest model.
+    notes: What a plan says of the models.
+    """
+
+    reads: float
+    seconds: float
+    cells: float
+    notes: tuple[str, ...] = ()
+
+    def of_run(self, max_work: float) -> float:
+        """Predicted CPU seconds; max_work limits the fits, in units."""
+        return run_seconds(self.reads, self.seconds, max_work) if self.reads else self.seconds
+
+    def limit_notes(self, max_work: float) -> tuple[str, ...]:
+        """Notes of a plan whose fits the limit probably ends."""
+        return limit_notes(self.reads, self.seconds, max_work) if self.reads else ()
+
+
+def bytes_of_estimates(queries: Marginals) -> int:
+    """Memory of the estimates. Raises ConfigError for too many subsets of the cliques, and DomainTooLargeError."""
+    subsets = downward_closure(queries.cliques, LARGEST_CLOSURE)
+    cells = sum(map(queries.domain.size, subsets))
+    if cells > _MAX_CELLS:
+        advice = "choose fewer or smaller marginals, or mechanism aim or clique_tree"
+        raise DomainTooLargeError("the marginals of mechanism adaptive_residuals", cells, _MAX_CELLS, advice)
+    return _BYTES_PER_CELL * cells + _BYTES_PER_SUBSET * len(subsets)
+
+
+def cost_of_estimates(queries: Marginals) -> Cost:
+    """The cost of shrunken estimates."""
+    always, per_subset, per_cell = _SECONDS
+    subsets = len(downward_closure(queries.cliques, LARGEST_CLOSURE))
+    return Cost(0.0, always + per_subset * subsets + per_cell * queries.size, 0.0)
+
+
+def with_rows(cost: Cost, queries: Marginals, max_model_mb: float) -> Cost:
+    """The cost with that of the model of the rows."""
+    shape, choice = _bounded_fit(queries, max_model_mb * CELLS_IN_MB)
+    note = "synthetic rows come from a model that is fitted to the estimates, within mechanism.max_model_mb"
+    return Cost(
+        cost.reads + shape.reads(FROM_NOTHING),
+        cost.seconds + choice + shape.setup_seconds,
+        max(cost.cells, shape.cells),
+        (*cost.notes, note, *uniform_note(queries)),
+    )
+
+
+def with_mean(cost: Cost, queries: Marginals, max_cells: float | None, condition: str) -> Cost:
+    """The cost with that of a model, and of the models and estimates from thinned values by which it is judged.
+
+    max_cells: Of the models; None if they hold all marginals.
+    condition: On what it depends whether there are such models; empty if it is known.
+    """
+    if max_cells is None:
+        tree = small_tree(modelled_domain(queries), queries.cliques, float("inf"))
+        assert tree is not None
+        shape, choice = FitShape.of_cliques(queries.domain, queries.cliques, tree.cells, len(tree.nodes)), 0.0
+        models = "models of all marginals"
+    else:
+        shape, choice = _bounded_fit(queries, max_cells)
+        models = f"models of at most {max_cells:,.0f} cells"
+    judged = splits(queries)
+    fit = shape.setup_seconds + choice + answer_seconds(len(queries.cliques), queries.size, shape.cells)
+    note = f"{condition}answers are a weighted mean of these estimates and of {models}"
+    return Cost(
+        cost.reads + (1 + judged) * (shape.reads(LEARNING) + shape.reads(FROM_NOTHING)),
+        cost.seconds + judged * cost_of_estimates(queries).seconds + (1 + judged) * fit,
+        max(cost.cells, shape.cells),
+        (note, *cost.notes),
+    )
+
+
+def _bounded_fit(queries: Marginals, max_cells: float) -> tuple[FitShape, float]:
+    """A fit of a model of bounded size, and the CPU seconds to choose what it holds."""
+    domain = modelled_domain(queries)
+    tree = small_tree(domain, queries.cliques, max_cells)
+    cells = max(max_cells, sum(domain.sizes)) if tree is None else tree.cells
+    choice = _CHOICE * len(downward_closure(queries.cliques, LARGEST_CLOSURE))
+    return FitShape.of_cliques(domain, queries.cliques, cells, len(domain.names)), choice

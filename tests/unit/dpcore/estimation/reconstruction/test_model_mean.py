@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -20,7 +19,7 @@ from dpcore.kernel.budget import Budget
 from dpcore.measurement import Measurement, Noise
 from dpcore.mechanisms.shared.measured_residuals import MeasuredResiduals
 from dpcore.queries import Marginals, Products
-from dpcore.testing.doubles import private_statistics
+from dpcore.testing.doubles import NoStatistics, private_statistics
 from dpcore.testing.tiny_statistics import TinyTable
 from dpcore.workload import Workload
 from tests.unit.dpcore.estimation.reconstruction.test_nonnegative import disagreement
@@ -37,26 +36,28 @@ from tests.unit.dpcore.estimation.reconstruction.test_shrunken import (
 from tests.unit.dpcore.estimation.reconstruction.test_shrunken import measured as measured_residuals
 
 Real = NDArray[np.float64]
-PRECISE, NOISY = Fraction(100), Fraction(1, 15)  # Budgets, in the mu of Gaussian DP.
+PRECISE, NOISY = 0.01, 40.0  # Noise of a residual of the largest weight, in counts.
 
 
-def measured(codes: NDArray[np.int64], queries: Marginals, mu: Fraction) -> Measurement:
-    """The residuals of all subsets of the marginals, as a mechanism measures them."""
-    private = private_statistics(TinyTable(queries.domain, codes), Budget.gdp(mu))
-    design = MeasuredResiduals.of(private.terms, Workload(queries, np.ones(len(queries.cliques))))
+def measured(codes: NDArray[np.int64], queries: Marginals, stddev: float, runs: int) -> list[Measurement]:
+    """The residuals of all subsets of the marginals, with the weights of a mechanism and noise of each run."""
+    terms = private_statistics(NoStatistics(TinyTable(queries.domain, codes).contribution), Budget.gdp(1)).terms
+    design = MeasuredResiduals.of(terms, Workload(queries, np.ones(len(queries.cliques))))
     assert design is not None
-    return private.measure(design.queries, Fraction(1))
+    asked, generator = design.queries, np.random.default_rng(1)
+    tables = [exact(codes, Marginals(queries.domain, (term.clique,))).astype(np.int64) for term in asked.terms]
+    answers = asked.of_tables(tables, ROWS) / asked.denominator
+    scale = stddev * max(term.weight for term in asked.terms) / asked.denominator
+    noises = generator.normal(0, scale, (runs, asked.size))
+    return [Measurement(asked, answers + noise, Noise.GAUSSIAN, scale) for noise in noises]
 
 
-def both(
-    codes: NDArray[np.int64], asked: Marginals, queries: Marginals, mu: Fraction, max_cells: float | None = None
-) -> tuple[Real, Real]:
-    """The shrunken answers, and their mean with the model. asked: The marginals whose residuals are measured."""
-    values = [measured(codes, asked, mu)]
-    shrunken = shrunken_answers(Residuals(values), queries)
+def both(values: Measurement, queries: Marginals, max_cells: float | None = None) -> tuple[Real, Real]:
+    """The shrunken answers, and their mean with the model."""
+    shrunken = shrunken_answers(Residuals([values]), queries)
     weights = dict.fromkeys(queries.cliques, 1.0)
     mean = mean_with_model(
-        shrunken, values, queries, weights, total=None, max_cells=max_cells, generator=np.random.default_rng(3),
+        shrunken, [values], queries, weights, total=None, max_cells=max_cells, generator=np.random.default_rng(3),
         meter=WorkMeter(),
     )  # fmt: skip
     return shrunken, mean
@@ -67,13 +68,13 @@ def both(
 def test_with_little_noise_it_has_the_tables(domain: Domain, order: int, max_cells: int | None) -> None:
     """Where the model cannot hold them, it gets no weight."""
     codes, queries = chained(domain), queries_of(domain, order)
-    _, mean = both(codes, queries, queries, PRECISE, max_cells)
+    _, mean = both(*measured(codes, queries, PRECISE, 1), queries, max_cells)
     assert error(mean, exact(codes, queries)) < 2.0
 
 
 def test_marginals_of_any_order_and_the_number_of_rows_are_consistent_and_not_negative() -> None:
     queries = Marginals(MIXED, ((), ("a",), ("c", "a"), ("d", "a", "b"), ("d", "c"), ("a",)))
-    shrunken, mean = both(chained(MIXED), queries_of(MIXED, 4), queries, NOISY)
+    shrunken, mean = both(*measured(chained(MIXED), queries_of(MIXED, 4), NOISY, 1), queries)
     assert mean.min() >= 0
     assert disagreement(queries, mean) < 1e-6 * ROWS
     assert mean[0] == pytest.approx(shrunken[0])
@@ -89,7 +90,7 @@ def test_much_noise_leaves_it_nearer_to_the_truth_than_shrinking_alone(
 ) -> None:
     codes, queries = make(BITS), queries_of(BITS, 3)
     truth = exact(codes, queries)
-    pairs = [both(codes, queries, queries, NOISY, max_cells) for _ in range(10)]
+    pairs = [both(values, queries, max_cells) for values in measured(codes, queries, NOISY, 10)]
     shrunken, mean = (np.mean([error(values, truth) for values in of_kind]) for of_kind in zip(*pairs, strict=True))
     assert mean < ratio * shrunken
 
@@ -103,7 +104,7 @@ def test_a_model_of_a_part_has_the_residuals_inside_its_nodes(monkeypatch: pytes
         return fit(domain, measurements, *rest, **settings)  # type: ignore[arg-type]
 
     monkeypatch.setattr(module, "fit_model", watched)
-    shrunken, _ = both(codes, queries, queries, NOISY, 40)
+    shrunken, _ = both(*measured(codes, queries, NOISY, 1), queries, 40)
     nodes = bounded_nodes(queries, shrunken, dict.fromkeys(queries.cliques, 1.0), 40)
     assert sum(2 ** len(node) for node in nodes) <= 40
     (first,), given = fits[0]

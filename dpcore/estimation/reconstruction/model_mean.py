@@ -8,6 +8,7 @@ noisy values of the same answers (``thinning``).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping, Sequence
 from itertools import combinations
 from typing import Final
@@ -31,6 +32,7 @@ Real = NDArray[np.float64]
 _SETTINGS: Final = FitSettings(prior_scale=None, tolerance=1e-2, iterations=500)
 _EXPECTED, _SPREAD = 0.5, 0.5  # Mean and standard deviation of the weight of the model, before anything is known.
 _SPLITS: Final = 4
+_DOUBT: Final = 0.1  # A weight with at most this standard deviation is not learnt again.
 _FEW_ANSWERS: Final = 10_000
 
 
@@ -55,21 +57,23 @@ def mean_with_model(
     max_cells: Largest number of cells of the model's junction tree. The model then has the structure of
         ``bounded_nodes``, and the residuals inside its nodes. By default its tree holds all marginals.
     generator: Splits the measurements.
-    meter: Counts the work of all fits, one for each split and one more.
+    meter: Counts the work of all fits: one, and one for each of up to ``most_splits`` splits.
     """
     modelled = _modelled(values, measured, queries, weights, max_cells, meter)
-    learnt = []
-    for _ in range(splits(queries)):
+    learnt: list[float] = []
+    doubt = 1.0
+    while doubt > _DOUBT and len(learnt) < most_splits(queries):
         training, held_out = thinned(measured, generator)
         ours = shrunken_answers(Residuals(training), queries, total)
         theirs = _modelled(ours, training, queries, weights, max_cells, meter)
-        learnt.append(model_weight(ours, theirs, Residuals(held_out), queries, weights))
+        weight, doubt = model_weight(ours, theirs, Residuals(held_out), queries, weights)
+        learnt.append(weight)
     weight = float(np.mean(learnt))
     return (1 - weight) * values + weight * modelled
 
 
-def splits(queries: Marginals) -> int:
-    """How often the weight is learnt from another split: more than once where few answers leave it to chance."""
+def most_splits(queries: Marginals) -> int:
+    """How often the weight may be learnt from another split, where few answers leave it to chance."""
     return _SPLITS if queries.size <= _FEW_ANSWERS else 1
 
 
@@ -106,13 +110,15 @@ def _within(measurement: Measurement, nodes: Sequence[Collection[str]]) -> Measu
 
 def model_weight(
     ours: Real, theirs: Real, held_out: Residuals, queries: Marginals, weights: Mapping[Clique, float]
-) -> float:
-    """The weight of ``theirs``, in [0, 1], with which the mean of two estimates is nearest to held-out residuals.
+) -> tuple[float, float]:
+    """The weight of ``theirs`` with which the mean of two estimates is nearest to held-out residuals.
 
     ours, theirs: Consistent estimates of the answers with the same number of rows, float64 [queries.size], in counts.
     held_out: Residuals of all subsets of the cliques, with noise that is independent of both estimates.
     queries: The marginals.
     weights: The weight of each marginal in the error, >= 0.
+
+    Returns the weight, in [0, 1], and its standard deviation.
 
     Distances are squared, and summed over the answers with these weights. With the residuals d of theirs - ours and e
     of the held-out values - ours, and with the part c that a residual has in the distances, the best weight is
@@ -129,9 +135,11 @@ def model_weight(
         size += influence * squares
         variance += influence**2 * noise * squares
     if size == 0:
-        return 0.0
-    best, doubt, spread = gain / size, variance / size**2, _SPREAD**2
-    return min(1.0, max(0.0, (best * spread + _EXPECTED * doubt) / (spread + doubt)))
+        return 0.0, 0.0
+    best, noise_variance, prior_variance = gain / size, variance / size**2, _SPREAD**2
+    both = prior_variance + noise_variance
+    weight = (best * prior_variance + _EXPECTED * noise_variance) / both
+    return min(1.0, max(0.0, weight)), math.sqrt(prior_variance * noise_variance / both)
 
 
 def _residuals(queries: Marginals, values: Real) -> dict[Clique, Real]:

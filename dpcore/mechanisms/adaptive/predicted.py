@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from dpcore.errors import DomainTooLargeError
-from dpcore.estimation.reconstruction.model_mean import splits
+from dpcore.estimation.reconstruction.model_mean import most_splits
 from dpcore.estimation.reconstruction.shrunken import LARGEST_CLOSURE
 from dpcore.mechanisms.shared.pgm_common import CELLS_IN_MB, modelled_domain, uniform_note
 from dpcore.mechanisms.shared.predicted_seconds import (
@@ -93,7 +93,7 @@ def with_mean(cost: Cost, queries: Marginals, max_cells: float | None, condition
     else:
         shape, choice = _bounded_fit(queries, max_cells)
         models = f"models of at most {max_cells:,.0f} cells"
-    judged = splits(queries)
+    judged = most_splits(queries)
     fit = shape.setup_seconds + choice + answer_seconds(len(queries.cliques), queries.size, shape.cells)
     note = f"{condition}answers are a weighted mean of these estimates and of {models}"
     return Cost(

@@ -25,7 +25,6 @@ from dpcore.workload import Workload, downward_closure
 
 _MAX_MODEL_CELLS: Final = 16 * CELLS_IN_MB  # Of one model for the whole workload, because a fit makes many passes.
 _MAX_CLOSURE: Final = MANY_CANDIDATES
-_SMALL_MARGINAL: Final = 16  # Mean cells of marginals whose joint model beats estimates of each from those below.
 _DENSE_MARGINAL: Final = 64  # Mean cells of a marginal that is not sparse whatever the number of rows.
 _MAX_NOISE: Final = {True: 0.5, False: 0.1}  # L1 noise of a marginal over the rows, for small marginals and others.
 _WITH_MODEL: Final = {"model": "graphical"}
@@ -107,11 +106,9 @@ def _options(terms: PrivacyTerms, workload: Workload, rows: bool) -> Iterator[Re
 
 
 def _for_marginals(terms: PrivacyTerms, workload: Workload, queries: Marginals, rows: bool) -> Iterator[Recommendation]:
-    """One model of all marginals if they have few cells each, or for rows or pure DP; else their residuals."""
+    """Residuals; or, for rows and for pure DP, one model of all marginals if it is small."""
     cells, marginals = _model_cells(queries), f"{len(queries.cliques):,} marginals"
-    prefers_model = (
-        rows or terms.budget.currency is Currency.PURE or queries.size <= _SMALL_MARGINAL * len(queries.cliques)
-    )
+    prefers_model = rows or terms.budget.currency is Currency.PURE
     if cells <= _MAX_MODEL_CELLS and prefers_model and _noise_is_small(terms, workload, queries):
         yield Recommendation(
             "gaussian_pgm", f"all {marginals} fit one model of {cells:,} cells, and can be measured at once"

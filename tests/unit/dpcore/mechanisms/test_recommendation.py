@@ -75,7 +75,7 @@ def of(name: str) -> Shape:
 
 
 FIRST = {
-    "small marginals": "gaussian_pgm",
+    "small marginals": "adaptive_residuals",
     "large marginals": "adaptive_residuals",
     "marginals of a target": "adaptive_residuals",
     "many marginals": "adaptive_residuals",
@@ -149,11 +149,12 @@ def test_the_model_decides_whether_marginals_are_selected(monkeypatch: pytest.Mo
     """The junction tree of all pairs of four attributes is one node of 3 * 4 * 2 * 3 = 72 cells."""
     small = WORKLOADS["small marginals"]
     monkeypatch.setattr(recommendation, "_MAX_MODEL_CELLS", 72)
-    found = recommended(terms(Shape.TABLE), small)
-    assert (found.name, "6 marginals" in found.why, "72 cells" in found.why) == ("gaussian_pgm", True, True)
-    monkeypatch.setattr(recommendation, "_MAX_MODEL_CELLS", 71)
+    for one, rows in ((terms(Shape.TABLE), True), (terms(Shape.TABLE, Budget.pure(1)), False)):
+        found = recommended(one, small, rows=rows)
+        assert (found.name, "6 marginals" in found.why, "72 cells" in found.why) == ("gaussian_pgm", True, True)
     found = recommended(terms(Shape.TABLE), small)
     assert (found.name, "all 6 marginals" in found.why) == ("adaptive_residuals", True)
+    monkeypatch.setattr(recommendation, "_MAX_MODEL_CELLS", 71)
     with_rows = recommended(terms(Shape.TABLE), small, rows=True)
     assert with_rows.choice == "adaptive_residuals (model: graphical)"
     assert with_rows.mechanism.traits.gives_rows(with_rows.mechanism)

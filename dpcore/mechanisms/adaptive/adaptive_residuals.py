@@ -84,7 +84,7 @@ class AdaptiveConstants:
     part_noise: float = 0.01
     part_cells: int = 2 * CELLS_IN_MB
     small_marginal: int = 16
-    max_noise: float = 0.3
+    max_noise: float = 0.5
 
 
 class _Mean(NamedTuple):

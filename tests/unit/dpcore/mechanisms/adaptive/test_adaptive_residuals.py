@@ -135,7 +135,7 @@ def test_the_plan_names_the_steps_and_the_fallback() -> None:
     terms = private_statistics(table(), Budget.gdp(1)).terms
     plan = AdaptiveResiduals().plan(terms, WORKLOAD)
     assert [step.share for step in plan.steps] == [0.01, 0.495, 0.495]
-    assert any("aim" in note and "30%" in note for note in plan.notes)
+    assert any("aim" in note and "50%" in note for note in plan.notes)
     public = private_statistics(table(), Budget.gdp(1), units=ROWS).terms
     assert [step.share for step in AdaptiveResiduals().plan(public, WORKLOAD).steps] == [0.5, 0.5]
 
@@ -244,7 +244,7 @@ def test_a_model_gives_rows_and_leaves_the_answers_their_estimates() -> None:
 
 
 def test_the_selection_keeps_its_model_if_rows_are_wanted() -> None:
-    budget = Budget.gdp(Fraction(1, 1000))
+    budget = Budget.gdp(Fraction(1, 10_000))
     release = AdaptiveResiduals(model="graphical").run(
         private_statistics(table(), budget), WORKLOAD, generator=GENERATOR
     )

@@ -25,6 +25,7 @@ from dpcore.workload import Workload, downward_closure
 
 _MAX_MODEL_CELLS: Final = 16 * CELLS_IN_MB  # Of one model for the whole workload, because a fit makes many passes.
 _MAX_CLOSURE: Final = MANY_CANDIDATES
+_SMALL_MARGINAL: Final = 16  # Mean cells of marginals whose model comes with the answers, because it costs little.
 _DENSE_MARGINAL: Final = 64  # Mean cells of a marginal that is not sparse whatever the number of rows.
 _MAX_NOISE: Final = {True: 0.5, False: 0.1}  # L1 noise of a marginal over the rows, for small marginals and others.
 _WITH_MODEL: Final = {"model": "graphical"}
@@ -116,10 +117,11 @@ def _for_marginals(terms: PrivacyTerms, workload: Workload, queries: Marginals, 
     why = (
         f"it measures all {marginals} once, and again where it helps most; if noise would prevail, it selects marginals"
     )
-    if not rows:
+    modelled_why = f"{why}; a model of its estimates gives rows and other answers"
+    if not rows and (cells > _MAX_MODEL_CELLS or queries.size > _SMALL_MARGINAL * len(queries.cliques)):
         yield Recommendation("adaptive_residuals", why)
     elif queries.size <= _DENSE_MARGINAL * len(queries.cliques):
-        yield Recommendation("adaptive_residuals", f"{why}; rows come from a model of its estimates", _WITH_MODEL)
+        yield Recommendation("adaptive_residuals", modelled_why, _WITH_MODEL)
     candidates = _closure_size(queries)
     if candidates is None:
         limits = f"{_MAX_CLOSURE:,}, or have more than {LARGEST_CELLS:,} cells"

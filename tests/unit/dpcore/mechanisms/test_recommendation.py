@@ -153,8 +153,9 @@ def test_the_model_decides_whether_marginals_are_selected(monkeypatch: pytest.Mo
         found = recommended(one, small, rows=rows)
         assert (found.name, "6 marginals" in found.why, "72 cells" in found.why) == ("gaussian_pgm", True, True)
     found = recommended(terms(Shape.TABLE), small)
-    assert (found.name, "all 6 marginals" in found.why) == ("adaptive_residuals", True)
+    assert (found.choice, "all 6 marginals" in found.why) == ("adaptive_residuals (model: graphical)", True)
     monkeypatch.setattr(recommendation, "_MAX_MODEL_CELLS", 71)
+    assert recommended(terms(Shape.TABLE), small).choice == "adaptive_residuals"
     with_rows = recommended(terms(Shape.TABLE), small, rows=True)
     assert with_rows.choice == "adaptive_residuals (model: graphical)"
     assert with_rows.mechanism.traits.gives_rows(with_rows.mechanism)

@@ -115,7 +115,7 @@ def test_the_recommended_mechanism_of_yaml_is_that_of_python(world: World) -> No
     world.config["dataset"]["snapshot"] = "1"
     world.set("mechanism", {"name": "recommended"})
     assert world.run()[1].startswith("already published")
-    world.set("mechanism", {"name": release.mechanism})
+    world.set("mechanism", {"name": release.mechanism, "model": "graphical"})
     assert world.job().release_id == release.id
 
 

@@ -108,7 +108,7 @@ def test_plans_side_by_side(world: World) -> None:
     assert first.split()[0] == min(
         (option["error"], name) for name, option in options.items() if option["error"] is not None
     )[1]  # fmt: skip
-    assert f"recommended {facts['recommended']}: " in out
+    assert f"recommended {facts['recommended']} (model: graphical): " in out
     out = world.marquee("plan", "release.yaml", "--errors", "--set", "mechanism={name: hdmm}")[1]
     assert out.count("#") > 40
     assert world.charges() == 0

@@ -31,10 +31,11 @@ def advice(world: World) -> tuple[str, str]:
     assert code == 0
     facts = json.loads(out)
     name, why = facts["recommended"]["name"], facts["recommended"]["why"]
-    assert facts["recommended"]["settings"] == {}
+    settings = ", ".join(f"{key}: {value}" for key, value in facts["recommended"]["settings"].items())
+    choice = f"{name} ({settings})" if settings else name
     assert facts["mechanism"] == world.config["mechanism"]["name"]
     _, out, _ = world.marquee("plan", "release.yaml")
-    assert f"recommended {name}: {why}" in out.splitlines()
+    assert f"recommended {choice}: {why}" in out.splitlines()
     return name, why
 
 

@@ -97,7 +97,8 @@ def test_the_recommended_mechanism_is_in_the_id(workload: Any, delta: float) -> 
     job = request_of("data", "person", workload, 1.0, delta, options).job
     plan = Plan.of(job)
     assert plan.mechanism == plan.recommended
-    named = request_of("data", "person", workload, 1.0, delta, {**options, "mechanism": plan.recommended}).job
+    chosen = {"name": plan.recommended, **plan.facts["recommended"]["settings"]}
+    named = request_of("data", "person", workload, 1.0, delta, {**options, "mechanism": chosen}).job
     assert named.release_id == job.release_id
 
 

@@ -117,7 +117,7 @@ def _for_marginals(terms: PrivacyTerms, workload: Workload, queries: Marginals, 
     why = (
         f"it measures all {marginals} once, and again where it helps most; if noise would prevail, it selects marginals"
     )
-    modelled_why = f"{why}; a model of its estimates gives rows and other answers"
+    modelled_why = f"{why}; a model of its estimates gives rows and answers other marginals"
     if not rows and (cells > _MAX_MODEL_CELLS or queries.size > _SMALL_MARGINAL * len(queries.cliques)):
         yield Recommendation("adaptive_residuals", why)
     elif queries.size <= _DENSE_MARGINAL * len(queries.cliques):

@@ -30,9 +30,9 @@ from dpcore.queries import Marginals, Products
 Real = NDArray[np.float64]
 # The prior is learnt, as is sound for marginals that no answer selected.
 _SETTINGS: Final = FitSettings(prior_scale=None, tolerance=1e-2, iterations=500)
-_EXPECTED, _SPREAD = 0.5, 0.5  # Mean and standard deviation of the weight of the model, before anything is known.
-_SPLITS: Final = 4
-_DOUBT: Final = 0.1  # A weight with at most this standard deviation is not learnt again.
+_PRIOR_MEAN, _PRIOR_STDDEV = 0.5, 0.5  # Of the weight of the model, before anything is known.
+_MAX_SPLITS: Final = 4
+_MAX_STDDEV: Final = 0.1  # A weight with a larger standard deviation is learnt again, from another split.
 _FEW_ANSWERS: Final = 10_000
 
 
@@ -57,24 +57,24 @@ def mean_with_model(
     max_cells: Largest number of cells of the model's junction tree. The model then has the structure of
         ``bounded_nodes``, and the residuals inside its nodes. By default its tree holds all marginals.
     generator: Splits the measurements.
-    meter: Counts the work of all fits: one, and one for each of up to ``most_splits`` splits.
+    meter: Counts the work of all fits: one, and one for each of up to ``max_splits`` splits.
     """
     modelled = _modelled(values, measured, queries, weights, max_cells, meter)
     learnt: list[float] = []
-    doubt = 1.0
-    while doubt > _DOUBT and len(learnt) < most_splits(queries):
+    stddev = _PRIOR_STDDEV
+    while stddev > _MAX_STDDEV and len(learnt) < max_splits(queries):
         training, held_out = thinned(measured, generator)
         ours = shrunken_answers(Residuals(training), queries, total)
         theirs = _modelled(ours, training, queries, weights, max_cells, meter)
-        weight, doubt = model_weight(ours, theirs, Residuals(held_out), queries, weights)
+        weight, stddev = model_weight(ours, theirs, Residuals(held_out), queries, weights)
         learnt.append(weight)
     weight = float(np.mean(learnt))
     return (1 - weight) * values + weight * modelled
 
 
-def most_splits(queries: Marginals) -> int:
-    """How often the weight may be learnt from another split, where few answers leave it to chance."""
-    return _SPLITS if queries.size <= _FEW_ANSWERS else 1
+def max_splits(queries: Marginals) -> int:
+    """The largest number of splits from which the weight is learnt: one, or more for few answers."""
+    return _MAX_SPLITS if queries.size <= _FEW_ANSWERS else 1
 
 
 def _modelled(
@@ -126,20 +126,20 @@ def model_weight(
     noise are. It is combined with a prior by Bayes' rule, so that few marginals give a weight near the prior mean.
     """
     residuals, differences = _residuals(queries, ours), _residuals(queries, theirs - ours)
-    gain = size = variance = 0.0
+    gain = squared_distance = noise_variance = 0.0
     for part, influence in _influence(queries, weights).items():
-        measured, noise = held_out.residual(part)
+        measured, variance = held_out.residual(part)
         difference = differences[part]
         squares = float((difference**2).sum())
         gain += influence * float(((measured.ravel() - residuals[part]) * difference).sum())
-        size += influence * squares
-        variance += influence**2 * noise * squares
-    if size == 0:
+        squared_distance += influence * squares
+        noise_variance += influence**2 * variance * squares
+    if squared_distance == 0:
         return 0.0, 0.0
-    best, noise_variance, prior_variance = gain / size, variance / size**2, _SPREAD**2
-    both = prior_variance + noise_variance
-    weight = (best * prior_variance + _EXPECTED * noise_variance) / both
-    return min(1.0, max(0.0, weight)), math.sqrt(prior_variance * noise_variance / both)
+    nearest, variance, prior_variance = gain / squared_distance, noise_variance / squared_distance**2, _PRIOR_STDDEV**2
+    weight = (nearest * prior_variance + _PRIOR_MEAN * variance) / (prior_variance + variance)
+    stddev = math.sqrt(prior_variance * variance / (prior_variance + variance))
+    return min(1.0, max(0.0, weight)), stddev
 
 
 def _residuals(queries: Marginals, values: Real) -> dict[Clique, Real]:

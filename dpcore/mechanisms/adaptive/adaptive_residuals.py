@@ -118,7 +118,7 @@ class AdaptiveResiduals:
         many of the marginals as its size allows, so that rows may be further from the data than the answers, which
         stay as they are. With "none", there is no model.
     max_model_mb: Maximum size of the tables of that model's junction tree, in MiB; not of the models of ``aim`` and
-        ``clique_tree``, which have their defaults.
+        ``clique_tree``, which have their defaults, nor of a model that is averaged with the estimates.
     max_work: Limit of the work of all fits, or of ``aim`` where noise would prevail, in units of 2^30 cells that are
         read; a unit takes about a second.
 

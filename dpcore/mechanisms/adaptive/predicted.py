@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from dpcore.errors import DomainTooLargeError
-from dpcore.estimation.reconstruction.model_mean import most_splits
+from dpcore.estimation.reconstruction.model_mean import max_splits
 from dpcore.estimation.reconstruction.shrunken import LARGEST_CLOSURE
 from dpcore.mechanisms.shared.pgm_common import CELLS_IN_MB, modelled_domain, uniform_note
 from dpcore.mechanisms.shared.predicted_seconds import (
@@ -93,12 +93,12 @@ def with_mean(cost: Cost, queries: Marginals, max_cells: float | None, condition
     else:
         shape, choice = _bounded_fit(queries, max_cells)
         models = f"models of at most {max_cells:,.0f} cells"
-    judged = most_splits(queries)
+    splits = max_splits(queries)
     fit = shape.setup_seconds + choice + answer_seconds(len(queries.cliques), queries.size, shape.cells)
     note = f"{condition}answers are a weighted mean of these estimates and of {models}"
     return Cost(
-        cost.reads + (1 + judged) * (shape.reads(LEARNING) + shape.reads(FROM_NOTHING)),
-        cost.seconds + judged * cost_of_estimates(queries).seconds + (1 + judged) * fit,
+        cost.reads + (1 + splits) * (shape.reads(LEARNING) + shape.reads(FROM_NOTHING)),
+        cost.seconds + splits * cost_of_estimates(queries).seconds + (1 + splits) * fit,
         max(cost.cells, shape.cells),
         (note, *cost.notes),
     )

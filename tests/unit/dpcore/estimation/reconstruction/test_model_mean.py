@@ -13,7 +13,7 @@ from dpcore.estimation.graphical.fitting.fit import fit_model
 from dpcore.estimation.graphical.fitting.work import WorkMeter
 from dpcore.estimation.reconstruction import model_mean as module
 from dpcore.estimation.reconstruction.bounded_model import bounded_nodes
-from dpcore.estimation.reconstruction.model_mean import mean_with_model, model_weight, most_splits
+from dpcore.estimation.reconstruction.model_mean import max_splits, mean_with_model, model_weight
 from dpcore.estimation.reconstruction.residuals import Residuals
 from dpcore.estimation.reconstruction.shrunken import shrunken_answers
 from dpcore.kernel.budget import Budget
@@ -37,7 +37,7 @@ from tests.unit.dpcore.estimation.reconstruction.test_shrunken import (
 from tests.unit.dpcore.estimation.reconstruction.test_shrunken import measured as measured_residuals
 
 Real = NDArray[np.float64]
-PRECISE, NOISY = 0.01, 40.0  # Noise of a residual of the largest weight, in counts.
+PRECISE, NOISY = 0.01, 80.0  # Noise of a residual of the largest weight, in counts.
 
 
 def measured(codes: NDArray[np.int64], queries: Marginals, stddev: float, runs: int) -> list[Measurement]:
@@ -84,14 +84,14 @@ def test_marginals_of_any_order_and_the_number_of_rows_are_consistent_and_not_ne
 
 @pytest.mark.parametrize(
     ("make", "max_cells", "ratio"),
-    [(independent, None, 0.95), (chained, None, 1.0), (independent, 60, 1.0), (chained, 60, 1.0)],
+    [(independent, None, 0.97), (chained, None, 0.97), (independent, 60, 1.0), (chained, 60, 1.0)],
 )
 def test_much_noise_leaves_it_nearer_to_the_truth_than_shrinking_alone(
     make: Callable[[Domain], NDArray[np.int64]], max_cells: int | None, ratio: float
 ) -> None:
     codes, queries = make(BITS), queries_of(BITS, 3)
     truth = exact(codes, queries)
-    pairs = [both(values, queries, max_cells) for values in measured(codes, queries, NOISY, 6)]
+    pairs = [both(values, queries, max_cells) for values in measured(codes, queries, NOISY, 10)]
     shrunken, mean = (np.mean([error(values, truth) for values in of_kind]) for of_kind in zip(*pairs, strict=True))
     assert mean < ratio * shrunken
 
@@ -114,17 +114,17 @@ def test_a_model_of_a_part_has_the_residuals_inside_its_nodes(monkeypatch: pytes
     inside = {term.clique for term in first.queries.terms}
     assert all(any(set(part) <= set(node) for node in nodes) for part in inside)
     assert inside > {(name,) for name in BITS.names}
-    assert 2 <= len(fits) <= 1 + most_splits(queries)
+    assert 2 <= len(fits) <= 1 + max_splits(queries)
 
 
 def test_a_weight_is_learnt_again_until_it_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
     codes, queries = chained(BITS), queries_of(BITS, 3)
-    doubts = iter([0.5, 0.3, 0.05, 0.01])
+    stddevs = iter([0.5, 0.3, 0.05, 0.01])
     weights = iter([0.1, 0.2, 0.6, 0.9])
-    monkeypatch.setattr(module, "model_weight", lambda *_: (next(weights), next(doubts)))
+    monkeypatch.setattr(module, "model_weight", lambda *_: (next(weights), next(stddevs)))
     (values,) = measured(codes, queries, NOISY, 1)
     shrunken, mean = both(values, queries)
-    assert next(doubts) == 0.01
+    assert next(stddevs) == 0.01
     model = fit_model(queries.domain, [values], float(shrunken[:8].sum()), module._SETTINGS).model
     np.testing.assert_allclose(mean, 0.7 * shrunken + 0.3 * model.answer(queries), rtol=1e-6, atol=1e-3)
 
@@ -166,7 +166,7 @@ class TestWeight:
         assert deviations == pytest.approx(deviations[0])
         # A weight of variance v becomes a posterior mean of variance v (s / (s + v))^2, and of posterior variance
         # s v / (s + v), where s is the prior variance.
-        shrinking = 1 - deviations[0] ** 2 / module._SPREAD**2
+        shrinking = 1 - deviations[0] ** 2 / module._PRIOR_STDDEV**2
         assert values.std() == pytest.approx(deviations[0] * shrinking**0.5, rel=0.2)
 
     def test_of_two_equal_estimates_the_first_is_taken(self) -> None:

@@ -71,7 +71,7 @@ class Configuration:
         """SENSITIVE, were the rows anybody's."""
         generator = _generator(self.family, self.number, 2)
         if self.family in REAL:
-            return CodedTable(self.domain, real(self.family, self.domain.names, self.rows, generator))
+            return CodedTable(self.domain, real(self.family, self.domain, self.rows, generator))
         codes = GENERATED[self.family](self.domain.sizes, self.rows, self.strength, generator)
         return CodedTable(self.domain, codes)
 

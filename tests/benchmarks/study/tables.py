@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
@@ -183,9 +184,16 @@ GENERATED: Final[dict[str, Callable[[Sizes, int, float, np.random.Generator], Co
 REAL: Final = ("adult", "titanic", "nltcs", "msnbc", "loans")
 
 
-def real(name: str, attributes: tuple[str, ...], rows: int, generator: np.random.Generator) -> Codes:
-    """Some attributes of different rows of a shared table."""
-    files = sorted((folder() / "tabular" / name).glob("*.parquet"))
-    table = pa.concat_tables([pq.read_table(file, columns=list(attributes)) for file in files])
+def real(name: str, domain: Domain, rows: int, generator: np.random.Generator) -> Codes:
+    """Some attributes of different rows of a shared table.
+
+    domain: The attributes. Where one has fewer values than in the table, neighbouring values are merged.
+    """
+    origin = folder() / "tabular" / name
+    sizes: dict[str, int] = json.loads((origin / "domain.json").read_text())
+    files = sorted(origin.glob("*.parquet"))
+    table = pa.concat_tables([pq.read_table(file, columns=list(domain.names)) for file in files])
     kept = np.sort(generator.choice(table.num_rows, size=rows, replace=False))
-    return np.stack([table.column(column).to_numpy()[kept].astype(np.uint16) for column in attributes])
+    columns = [table.column(column).to_numpy()[kept].astype(np.int64) for column in domain.names]
+    merged = [codes * domain.size((column,)) // sizes[column] for column, codes in zip(domain.names, columns, strict=True)]
+    return np.stack(merged).astype(np.uint16)

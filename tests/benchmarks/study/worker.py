@@ -76,7 +76,7 @@ class Worker:
         try:
             self._wait(self.seconds if seconds is None else seconds)
             return self._pipe.recv()
-        except (EOFError, psutil.NoSuchProcess) as error:
+        except (EOFError, ConnectionError, psutil.NoSuchProcess) as error:
             self.stop()
             raise EndedError from error
 

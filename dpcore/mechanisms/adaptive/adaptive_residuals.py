@@ -16,10 +16,10 @@ from dpcore.domain import Clique
 from dpcore.errors import ConfigError
 from dpcore.estimation.graphical.answering.model import GraphicalModel
 from dpcore.estimation.reconstruction.bounded_model import bounded_model
-from dpcore.estimation.reconstruction.model_mean import mean_with_model
 from dpcore.estimation.reconstruction.residuals import Residuals
 from dpcore.estimation.reconstruction.scale_mixture import SIZES
 from dpcore.estimation.reconstruction.shrunken import LARGEST_CLOSURE, residual_sizes, shrunken_answers
+from dpcore.estimation.reconstruction.weighted_mean import weighted_mean
 from dpcore.kernel.budget import Currency
 from dpcore.kernel.privacy_terms import PrivacyTerms
 from dpcore.kernel.private_statistics import PrivateStatistics
@@ -54,7 +54,7 @@ from dpcore.uncertainty import Answers
 from dpcore.workload import Workload, downward_closure
 
 _MAX_CANDIDATES: Final = MANY_CANDIDATES  # Of AIM, where noise would prevail.
-# Of the progress: counted, measured, estimated, measured again, estimated again, two models fitted.
+# Of the progress: counted, measured, estimated, measured again, estimated again, averaged, model of rows fitted.
 _COUNTED, _MEASURED, _ESTIMATED, _AGAIN, _SHRUNK, _ANSWERED, _FITTED = 0.1, 0.2, 0.4, 0.5, 0.6, 0.8, 0.95
 
 
@@ -68,7 +68,8 @@ class AdaptiveConstants:
     first_share: Part of the rest that the first call gets.
     decay: In the first call, each attribute of a residual after the first multiplies its share by this: large sets
         often have nothing to tell.
-    model_noise: From this noise on, the estimates are averaged with the answers of one model of all marginals.
+    mean_answers: Up to so many answers, the estimates are averaged with the nearest non-negative answers.
+    model_noise: From this noise on, they are averaged with the answers of one model of all marginals too.
     model_cells: Maximum number of cells of the junction tree of that model.
     part_noise: The same for a model of a part of the marginals, where one of all is too large.
     part_cells: Maximum number of cells of the junction tree of a part.
@@ -79,7 +80,8 @@ class AdaptiveConstants:
     total_share: float = 0.01
     first_share: float = 0.5
     decay: float = 0.5
-    model_noise: float = 0.005
+    mean_answers: int = 100_000
+    model_noise: float = 0.001
     model_cells: int = 16 * CELLS_IN_MB
     part_noise: float = 0.01
     part_cells: int = 2 * CELLS_IN_MB
@@ -87,15 +89,15 @@ class AdaptiveConstants:
     max_noise: float = 0.5
 
 
-class _Mean(NamedTuple):
-    """Models whose answers are averaged with the estimates.
+class _Model(NamedTuple):
+    """A model whose answers are averaged with the estimates.
 
     noise: From which noise on.
-    cells: Maximum number of cells of their junction trees; None if they hold all marginals.
+    cells: Maximum number of cells of its junction tree; infinite if it holds all marginals.
     """
 
     noise: float
-    cells: float | None
+    cells: float
 
 
 @final
@@ -108,11 +110,12 @@ class AdaptiveResiduals:
     then shrunk towards the table of maximum entropy that smaller marginals imply; how far is learnt from all residuals
     with as many attributes. The second call spends the other half of the budget where it lowers the expected error of
     these estimates the most: residuals that are surely small get nothing, those far above their noise get much. The
-    answers are consistent and non-negative. No junction tree limits which marginals can be answered. If the noise is at
-    least .5 % of the rows and one small graphical model holds all marginals, that model is fitted to the values of both
-    calls, and the answers are a weighted mean of the estimates and the model's answers; if it is at least 1 % and the
-    marginals have few cells, a model of bounded size does the same. Which weight leaves the least error is learnt from
-    the noisy values.
+    answers are consistent and non-negative. No junction tree limits which marginals can be answered.
+
+    Other estimates are made from the same values: the nearest non-negative answers, and if the noise is at least .1 %
+    of the rows and one small graphical model holds all marginals, those of this model; if it is at least 1 % and the
+    marginals have few cells, those of a model of bounded size. The answers are a weighted mean of all of them. Which
+    weights leave the least error is learnt from the noisy values.
 
     model: With "graphical", a graphical model is fitted to the estimates, and there are synthetic rows. It holds as
         many of the marginals as its size allows, so that rows may be further from the data than the answers, which
@@ -132,7 +135,7 @@ class AdaptiveResiduals:
     Guarantee: the budget's, by adaptive composition of the kernel's measurements; the rest is post-processing.
 
     Source: Xiao, He, Zhang and Kifer (2023) for residuals; this project for the estimates
-    (``dpcore.estimation.reconstruction.shrunken``, ``model_mean``) and for the second call
+    (``dpcore.estimation.reconstruction.shrunken``, ``weighted_mean``) and for the second call
     (``dpcore.strategies.residual_planning.remaining_error``).
     """
 
@@ -211,20 +214,20 @@ class AdaptiveResiduals:
         residuals = Residuals([first, second])
         values = shrunken_answers(residuals, queries, total)  # ESTIMATE
         work.report(_SHRUNK)
-        mean = self._mean(workload)
-        if mean is not None and noise >= mean.noise:
-            meter = work.enter("fit of models beside the estimates", until=_ANSWERED)
-            values = mean_with_model(  # ESTIMATE
-                values, (first, second), queries, _weights(workload), total=total, max_cells=mean.cells,
+        max_cells = self._mean(workload, noise)
+        if max_cells is not None:
+            meter = work.enter("other estimates, and their weights", until=_ANSWERED)
+            values = weighted_mean(  # ESTIMATE
+                values, (first, second), queries, _weights(workload), total=total, max_cells=max_cells,
                 generator=generator, meter=meter,
             )  # fmt: skip
         work.report(_ANSWERED)
-        model = self._model(residuals, workload, values, work)  # ESTIMATE
+        model = self._model_of_rows(residuals, workload, values, work)  # ESTIMATE
         work.report(1.0)
         answers = _with_intervals(values, residuals.answers(queries))
         return Release(workload, answers, model, (*counted, first, second))
 
-    def _model(
+    def _model_of_rows(
         self, residuals: Residuals, workload: Workload, values: NDArray[np.float64], work: BoundedWork
     ) -> GraphicalModel | None:
         """The model of the rows; None if none are wanted."""
@@ -267,24 +270,33 @@ class AdaptiveResiduals:
 
         noise: None where it is not known yet, because the number of rows is private.
         """
-        queries, mean = table_marginals(workload, "adaptive_residuals"), self._mean(workload)
+        queries = table_marginals(workload, "adaptive_residuals")
         cost = cost_of_estimates(queries)
         if self.model == "graphical":
             cost = with_rows(cost, queries, self.max_model_mb)
-        if mean is None or (noise is not None and noise < mean.noise):
-            return [cost]
-        condition = f"if the noise of a marginal is at least {mean.noise:.1%} of the rows, " if noise is None else ""
-        with_models = with_mean(cost, queries, mean.cells, condition)
-        return [cost, with_models] if noise is None else [with_models]
+        if noise is not None:
+            return [with_mean(cost, queries, self._mean(workload, noise))]
+        least, most = self._mean(workload, 0.0), self._mean(workload, math.inf)
+        if least == most:
+            return [with_mean(cost, queries, most)]
+        condition = f"if the noise of a marginal is at least {self._model(workload).noise:.1%} of the rows, "
+        return [with_mean(cost, queries, least), with_mean(cost, queries, most, condition)]
 
-    def _mean(self, workload: Workload) -> _Mean | None:
-        """The models with which the estimates are averaged; None for large marginals that no small model holds."""
+    def _mean(self, workload: Workload, noise: float) -> float | None:
+        """The cells of the model in the weighted mean, 0 for a mean without one, and None for no mean."""
+        queries, model = table_marginals(workload, "adaptive_residuals"), self._model(workload)
+        if noise >= model.noise:
+            return model.cells
+        return 0.0 if queries.size <= self.constants.mean_answers else None
+
+    def _model(self, workload: Workload) -> _Model:
+        """The model that is averaged with the estimates: none for large marginals that no small one holds."""
         queries, constants = table_marginals(workload, "adaptive_residuals"), self.constants
         if small_tree(modelled_domain(queries), queries.cliques, constants.model_cells) is not None:
-            return _Mean(constants.model_noise, None)
+            return _Model(constants.model_noise, math.inf)
         if queries.size <= constants.small_marginal * len(queries.cliques):
-            return _Mean(constants.part_noise, constants.part_cells)
-        return None
+            return _Model(constants.part_noise, constants.part_cells)
+        return _Model(math.inf, 0.0)
 
     def _shares(self, terms: PrivacyTerms) -> tuple[Fraction, Fraction, Fraction]:
         """Of the number of rows, 0 where it is public, and of the two calls."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from typing import Final, NamedTuple
 
 from dpcore.errors import DomainTooLargeError
-from dpcore.estimation.reconstruction.model_mean import max_splits
 from dpcore.estimation.reconstruction.shrunken import LARGEST_CLOSURE
+from dpcore.estimation.reconstruction.weighted_mean import max_splits
 from dpcore.mechanisms.shared.pgm_common import CELLS_IN_MB, modelled_domain, uniform_note
 from dpcore.mechanisms.shared.predicted_seconds import (
     FROM_NOTHING,
@@ -24,6 +25,7 @@ _MAX_CELLS: Final = 20_000_000  # Cells of all subsets of the marginals; each ta
 # Of the estimates and what they come from: for each cell, and for each subset of a marginal's attributes. Measured.
 _BYTES_PER_CELL, _BYTES_PER_SUBSET = 160, 5_000
 _SECONDS: Final = (0.3, 2.2e-3, 1.6e-5)  # CPU seconds of the estimates: in any case, per subset, and per cell.
+_NEAREST: Final = 0.5  # CPU seconds of the nearest non-negative answers, as a part of those of the estimates.
 _CHOICE: Final = 6e-4  # CPU seconds per subset, to choose what a model of bounded size holds.
 
 
@@ -79,26 +81,32 @@ def with_rows(cost: Cost, queries: Marginals, max_model_mb: float) -> Cost:
     )
 
 
-def with_mean(cost: Cost, queries: Marginals, max_cells: float | None, condition: str) -> Cost:
-    """The cost with that of a model, and of the models and estimates from thinned values by which it is judged.
+def with_mean(cost: Cost, queries: Marginals, max_cells: float | None, condition: str = "") -> Cost:
+    """The cost with that of other estimates, and of all from thinned values, by which they are weighted.
 
-    max_cells: Of the models; None if they hold all marginals.
+    max_cells: Of the models; infinite if they hold all marginals, 0 for no models, None for no other estimates.
     condition: On what it depends whether there are such models; empty if it is known.
     """
     if max_cells is None:
-        tree = small_tree(modelled_domain(queries), queries.cliques, float("inf"))
+        return cost
+    splits, shrunken = max_splits(queries), cost_of_estimates(queries).seconds
+    seconds = cost.seconds + splits * shrunken + (1 + splits) * _NEAREST * shrunken
+    note = f"{condition}answers are a weighted mean of these estimates and the nearest non-negative ones"
+    if not max_cells:
+        return cost._replace(seconds=seconds, notes=(note, *cost.notes))
+    if math.isinf(max_cells):
+        tree = small_tree(modelled_domain(queries), queries.cliques, max_cells)
         assert tree is not None
         shape, choice = FitShape.of_cliques(queries.domain, queries.cliques, tree.cells, len(tree.nodes)), 0.0
         models = "models of all marginals"
     else:
         shape, choice = _bounded_fit(queries, max_cells)
         models = f"models of at most {max_cells:,.0f} cells"
-    splits = max_splits(queries)
     fit = shape.setup_seconds + choice + answer_seconds(len(queries.cliques), queries.size, shape.cells)
-    note = f"{condition}answers are a weighted mean of these estimates and of {models}"
+    note = f"{condition}answers are a weighted mean of these estimates, the nearest non-negative ones, and {models}"
     return Cost(
         cost.reads + (1 + splits) * (shape.reads(LEARNING) + shape.reads(FROM_NOTHING)),
-        cost.seconds + splits * cost_of_estimates(queries).seconds + (1 + splits) * fit,
+        seconds + (1 + splits) * fit,
         max(cost.cells, shape.cells),
         (note, *cost.notes),
     )

@@ -195,5 +195,7 @@ def real(name: str, domain: Domain, rows: int, generator: np.random.Generator) -
     table = pa.concat_tables([pq.read_table(file, columns=list(domain.names)) for file in files])
     kept = np.sort(generator.choice(table.num_rows, size=rows, replace=False))
     columns = [table.column(column).to_numpy()[kept].astype(np.int64) for column in domain.names]
-    merged = [codes * domain.size((column,)) // sizes[column] for column, codes in zip(domain.names, columns, strict=True)]
+    merged = [
+        codes * domain.size((column,)) // sizes[column] for column, codes in zip(domain.names, columns, strict=True)
+    ]
     return np.stack(merged).astype(np.uint16)

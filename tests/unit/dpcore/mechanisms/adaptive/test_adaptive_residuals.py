@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 from typing import Any
 
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 from dpcore.domain import BinaryView, Clique, Domain
 from dpcore.errors import ConfigError, DomainTooLargeError, ScaleError
 from dpcore.estimation.graphical.answering.model import GraphicalModel
-from dpcore.estimation.reconstruction.model_mean import mean_with_model
+from dpcore.estimation.reconstruction.weighted_mean import weighted_mean
 from dpcore.evaluation import exact_answers
 from dpcore.kernel.budget import Budget
 from dpcore.mechanisms.adaptive import adaptive_residuals, predicted
@@ -186,28 +187,29 @@ def test_too_many_cells_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("rows", "constants", "cells"),
+    ("constants", "cells"),
     [
-        (500, {}, [None]),
-        (500, {"model_cells": 1_000}, [2**18]),
-        (500, {"model_cells": 1_000, "small_marginal": 7}, []),
-        (500, {"model_cells": 1_000, "part_noise": 0.1}, []),
-        (20_000, {}, []),
+        ({}, [math.inf]),
+        ({"model_cells": 1_000}, [2**18]),
+        ({"model_cells": 1_000, "small_marginal": 7}, [0]),
+        ({"model_cells": 1_000, "part_noise": 0.1}, [0]),
+        ({"model_noise": 0.1}, [0]),
+        ({"model_noise": 0.1, "mean_answers": WORKLOAD.queries.size - 1}, []),
     ],
-    ids=["noise", "a large model", "large marginals", "less noise than for a part", "little noise"],
+    ids=["noise", "a large model", "large marginals", "less noise than for a part", "little noise", "many answers"],
 )
-def test_estimates_are_averaged_with_a_model_where_noise_is_not_little(
-    monkeypatch: pytest.MonkeyPatch, rows: int, constants: dict[str, float], cells: list[int | None]
+def test_which_estimates_are_averaged(
+    monkeypatch: pytest.MonkeyPatch, constants: dict[str, float], cells: list[float]
 ) -> None:
-    """The model has 1,024 cells, and the noise is 0.05 of 500 rows and 0.001 of 20,000."""
+    """The model has 1,024 cells, and the noise is 0.05 of the rows."""
     seen = []
 
-    def averaged(values: NDArray[np.float64], *rest: Any, max_cells: int | None, **settings: Any) -> Any:
-        seen.append((max_cells, mean_with_model(values, *rest, max_cells=max_cells, **settings)))
+    def averaged(values: NDArray[np.float64], *rest: Any, max_cells: float, **settings: Any) -> Any:
+        seen.append((max_cells, weighted_mean(values, *rest, max_cells=max_cells, **settings)))
         return seen[-1][1]
 
-    monkeypatch.setattr(adaptive_residuals, "mean_with_model", averaged)
-    release = released(rows, **constants)
+    monkeypatch.setattr(adaptive_residuals, "weighted_mean", averaged)
+    release = released(500, **constants)
     assert [max_cells for max_cells, _ in seen] == cells
     for _, mean in seen:
         np.testing.assert_array_equal(release.answers.values, mean)
@@ -216,19 +218,26 @@ def test_estimates_are_averaged_with_a_model_where_noise_is_not_little(
 
 @pytest.mark.parametrize(
     ("constants", "models", "least"),
-    [({}, "models of all marginals", "0.5%"), ({"model_cells": 1_000}, "models of at most 262,144 cells", "1.0%")],
+    [
+        ({}, "and models of all marginals", "0.1%"),
+        ({"model_cells": 1_000}, "and models of at most 262,144 cells", "1.0%"),
+    ],
 )
 def test_a_plan_counts_the_fits_of_the_models(constants: dict[str, int], models: str, least: str) -> None:
     mechanism = with_constants(AdaptiveResiduals(), **constants)
-    noisy, precise = (private_statistics(table(), BUDGET, units=units).terms for units in (500, 20_000))
+    noisy, precise = (private_statistics(table(), BUDGET, units=units).terms for units in (500, 200_000))
     with_fit, without = (mechanism.plan(terms, WORKLOAD) for terms in (noisy, precise))
     assert with_fit.memory_bytes > without.memory_bytes
     assert (with_fit.cpu_seconds or 0) > (without.cpu_seconds or 0)
     unknown = mechanism.plan(private_statistics(table(), BUDGET).terms, WORKLOAD)
     told = [[note for note in plan.notes if "a weighted mean" in note] for plan in (without, with_fit, unknown)]
-    assert [len(notes) for notes in told] == [0, 1, 1]
+    assert [len(notes) for notes in told] == [1, 1, 1]
+    assert told[0][0].endswith("the nearest non-negative ones")
     assert told[1][0].endswith(models)
     assert told[2][0].startswith(f"if the noise of a marginal is at least {least} of the rows")
+    few = with_constants(mechanism, mean_answers=1)
+    assert (few.plan(precise, WORKLOAD).cpu_seconds or 0) < (without.cpu_seconds or 0)
+    assert not any("a weighted mean" in note for note in few.plan(precise, WORKLOAD).notes)
 
 
 def test_a_model_gives_rows_and_leaves_the_answers_their_estimates() -> None:

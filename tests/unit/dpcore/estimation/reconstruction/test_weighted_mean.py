@@ -1,4 +1,4 @@
-"""The weighted mean of shrunken residuals and a model: exact without noise, consistent, and nearer to the truth."""
+"""The weighted mean of estimates: exact without noise, consistent, and nearer to the truth."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from numpy.typing import NDArray
 from dpcore.domain import Domain
 from dpcore.estimation.graphical.fitting.fit import fit_model
 from dpcore.estimation.graphical.fitting.work import WorkMeter
-from dpcore.estimation.reconstruction import model_mean as module
+from dpcore.estimation.reconstruction import weighted_mean as module
 from dpcore.estimation.reconstruction.bounded_model import bounded_nodes
-from dpcore.estimation.reconstruction.model_mean import max_splits, mean_with_model, model_weight
+from dpcore.estimation.reconstruction.nonnegative import nonnegative_consistent
 from dpcore.estimation.reconstruction.residuals import Residuals
 from dpcore.estimation.reconstruction.shrunken import shrunken_answers
+from dpcore.estimation.reconstruction.weighted_mean import max_splits, mean_weights, weighted_mean
 from dpcore.kernel.budget import Budget
 from dpcore.measurement import Measurement, Noise
 from dpcore.mechanisms.shared.measured_residuals import MeasuredResiduals
@@ -53,20 +54,20 @@ def measured(codes: NDArray[np.int64], queries: Marginals, stddev: float, runs: 
     return [Measurement(asked, answers + noise, Noise.GAUSSIAN, scale) for noise in noises]
 
 
-def both(values: Measurement, queries: Marginals, max_cells: float | None = None) -> tuple[Real, Real]:
-    """The shrunken answers, and their mean with the model."""
+def both(values: Measurement, queries: Marginals, max_cells: float = np.inf) -> tuple[Real, Real]:
+    """The shrunken answers, and their mean with the nearest non-negative ones and those of the model."""
     shrunken = shrunken_answers(Residuals([values]), queries)
     weights = dict.fromkeys(queries.cliques, 1.0)
-    mean = mean_with_model(
+    mean = weighted_mean(
         shrunken, [values], queries, weights, total=None, max_cells=max_cells, generator=np.random.default_rng(3),
         meter=WorkMeter(),
     )  # fmt: skip
     return shrunken, mean
 
 
-@pytest.mark.parametrize("max_cells", [None, 60])
+@pytest.mark.parametrize("max_cells", [np.inf, 60, 0])
 @pytest.mark.parametrize(("domain", "order"), [(BITS, 1), (BITS, 2), (BITS, 3), (MIXED, 2), (MIXED, 3)])
-def test_with_little_noise_it_has_the_tables(domain: Domain, order: int, max_cells: int | None) -> None:
+def test_with_little_noise_it_has_the_tables(domain: Domain, order: int, max_cells: float) -> None:
     """Where the model cannot hold them, it gets no weight."""
     codes, queries = chained(domain), queries_of(domain, order)
     _, mean = both(measured(codes, queries, PRECISE, 1)[0], queries, max_cells)
@@ -84,10 +85,10 @@ def test_marginals_of_any_order_and_the_number_of_rows_are_consistent_and_not_ne
 
 @pytest.mark.parametrize(
     ("make", "max_cells", "ratio"),
-    [(independent, None, 0.97), (chained, None, 0.97), (independent, 60, 1.0), (chained, 60, 1.0)],
+    [(independent, np.inf, 0.97), (chained, np.inf, 0.97), (independent, 60, 1.0), (chained, 60, 1.0)],
 )
 def test_much_noise_leaves_it_nearer_to_the_truth_than_shrinking_alone(
-    make: Callable[[Domain], NDArray[np.int64]], max_cells: int | None, ratio: float
+    make: Callable[[Domain], NDArray[np.int64]], max_cells: float, ratio: float
 ) -> None:
     codes, queries = make(BITS), queries_of(BITS, 3)
     truth = exact(codes, queries)
@@ -117,51 +118,73 @@ def test_a_model_of_a_part_has_the_residuals_inside_its_nodes(monkeypatch: pytes
     assert 2 <= len(fits) <= 1 + max_splits(queries)
 
 
-def test_a_weight_is_learnt_again_until_it_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_weights_are_learnt_again_until_they_are_known(monkeypatch: pytest.MonkeyPatch) -> None:
     codes, queries = chained(BITS), queries_of(BITS, 3)
     stddevs = iter([0.5, 0.3, 0.05, 0.01])
-    weights = iter([0.1, 0.2, 0.6, 0.9])
-    monkeypatch.setattr(module, "model_weight", lambda *_: (next(weights), next(stddevs)))
+    weights = iter(np.array([[0.7, 0.2, 0.1], [0.8, 0.0, 0.2], [0.0, 0.4, 0.6], [0.1, 0.0, 0.9]]))
+    monkeypatch.setattr(module, "mean_weights", lambda *_: (next(weights), next(stddevs)))
     (values,) = measured(codes, queries, NOISY, 1)
     shrunken, mean = both(values, queries)
     assert next(stddevs) == 0.01
-    model = fit_model(queries.domain, [values], float(shrunken[:8].sum()), module._SETTINGS).model
-    np.testing.assert_allclose(mean, 0.7 * shrunken + 0.3 * model.answer(queries), rtol=1e-6, atol=1e-3)
+    rows = float(shrunken[:8].sum())
+    residuals = Residuals([values])
+    stddev = np.concatenate([np.sqrt(residuals.variances(clique)).ravel() for clique in queries.cliques])
+    nearest = nonnegative_consistent(queries, residuals.answers(queries).values, stddev, rows)
+    model = fit_model(queries.domain, [values], rows, module._SETTINGS).model
+    wanted = 0.5 * shrunken + 0.2 * nearest + 0.3 * model.answer(queries)
+    np.testing.assert_allclose(mean, wanted, rtol=1e-6, atol=0.02 * NOISY)
 
 
-class TestWeight:
+def test_without_a_model_nothing_is_fitted(monkeypatch: pytest.MonkeyPatch) -> None:
+    codes, queries = chained(BITS), queries_of(BITS, 3)
+    (values,) = measured(codes, queries, NOISY, 1)
+    monkeypatch.setattr(module, "fit_model", None)
+    monkeypatch.setattr(module, "mean_weights", lambda estimates, *_: (np.eye(len(estimates))[-1], 0.0))
+    _, mean = both(values, queries, 0)
+    residuals = Residuals([values])
+    stddev = np.concatenate([np.sqrt(residuals.variances(clique)).ravel() for clique in queries.cliques])
+    nearest = nonnegative_consistent(queries, residuals.answers(queries).values, stddev, float(mean[:8].sum()))
+    np.testing.assert_allclose(mean, nearest, atol=0.05 * NOISY)
+
+
+class TestWeights:
     """``ours`` and ``theirs`` lie on a line through the truth, at these distances from it."""
 
     QUERIES = queries_of(BITS, 3)
     WEIGHTS = dict.fromkeys(QUERIES.cliques, 1.0)
 
     def weight(self, ours: float, theirs: float, stddev: float = 1.0) -> float:
+        """Of theirs."""
         codes = chained(BITS)
         truth = exact(codes, self.QUERIES)
         step = exact(independent(BITS, seed=5), self.QUERIES) - truth
         held_out = measured_residuals(codes, self.QUERIES, stddev)
         estimates = truth + ours * step, truth + theirs * step
-        return model_weight(*estimates, held_out, self.QUERIES, self.WEIGHTS)[0]
+        weights, _ = mean_weights(estimates, held_out, self.QUERIES, self.WEIGHTS)
+        assert weights.min() >= 0
+        assert weights.sum() == pytest.approx(1)
+        return float(weights[1])
 
     @pytest.mark.parametrize(
         ("ours", "theirs", "wanted"),
         [(0.0, 1.0, 0.0), (1.0, 0.0, 1.0), (-1.0, 1.0, 0.5), (-1.0, 3.0, 0.25), (1.0, 2.0, 0.0), (2.0, 1.0, 1.0)],
     )
-    def test_it_is_that_of_the_nearest_mean(self, ours: float, theirs: float, wanted: float) -> None:
+    def test_they_are_those_of_the_nearest_mean(self, ours: float, theirs: float, wanted: float) -> None:
         assert self.weight(ours, theirs) == pytest.approx(wanted, abs=0.01)
 
     def test_noise_that_hides_the_difference_leaves_the_expected_weight(self) -> None:
-        assert self.weight(0.0, 1e-3, stddev=1e4) == pytest.approx(0.5, abs=0.01)
+        assert self.weight(0.0, 1e-3, stddev=1e4) == pytest.approx(1 / 3, abs=0.01)
 
     @pytest.mark.parametrize("stddev", [30.0, 300.0])
-    def test_its_deviation_is_that_of_many_splits(self, stddev: float) -> None:
+    def test_their_deviation_is_that_of_many_splits(self, stddev: float) -> None:
         """Of the posterior mean, which is shrunk, and which is cut at 0 and 1 hardly ever at this noise."""
         truth = exact(chained(BITS), self.QUERIES)
         step = exact(independent(BITS, seed=5), self.QUERIES) - truth
         found = []
         for noise in np.random.default_rng(6).normal(0, stddev, (60, truth.size)):
             held_out = Residuals.of_marginals([Measurement(self.QUERIES, truth + noise, Noise.GAUSSIAN, stddev)])
-            found.append(model_weight(truth - step, truth + step, held_out, self.QUERIES, self.WEIGHTS))
+            weights, deviation = mean_weights((truth - step, truth + step), held_out, self.QUERIES, self.WEIGHTS)
+            found.append((weights[1], deviation))
         values, deviations = np.array(found).T
         assert deviations == pytest.approx(deviations[0])
         # A weight of variance v becomes a posterior mean of variance v (s / (s + v))^2, and of posterior variance
@@ -172,21 +195,23 @@ class TestWeight:
     def test_of_two_equal_estimates_the_first_is_taken(self) -> None:
         assert self.weight(1.0, 1.0) == 0.0
 
-    def test_it_minimises_the_weighted_squares(self) -> None:
+    @pytest.mark.parametrize("offsets", [(0.2, -0.1, 0.0), (0.3, -0.2, -0.1), (0.2, 0.1, 0.4)])
+    def test_they_minimise_the_weighted_squares(self, offsets: tuple[float, float, float]) -> None:
         """Against a search over all weights, with marginals of different weights and sizes."""
         generator = np.random.default_rng(4)
         codes, queries = chained(MIXED), Marginals(MIXED, (("a", "c"), ("d", "c"), ("a", "b", "d"), ("c",)))
-        weights = dict(zip(queries.cliques, (5.0, 1.0, 2.0, 0.5), strict=True))
+        of_clique = dict(zip(queries.cliques, (5.0, 1.0, 2.0, 0.5), strict=True))
         truth = exact(codes, queries)
-        steps = [exact(independent(MIXED, seed), queries) - truth for seed in (7, 8)]
-        ours, theirs = truth + 0.2 * steps[0], truth - 0.1 * steps[0] + 0.1 * steps[1]
+        steps = [exact(independent(MIXED, seed), queries) - truth for seed in (7, 8, 9)]
+        estimates = [truth + offset * steps[0] + 0.1 * step for offset, step in zip(offsets, steps, strict=True)]
         asked = queries_of(MIXED, 4)
         held_out = Residuals.of_marginals(
             [Measurement(asked, exact(codes, asked) + generator.normal(0, 0.01, asked.size), Noise.GAUSSIAN, 0.01)]
         )
-        each = np.repeat([weights[clique] for clique in queries.cliques], queries.sizes)
-        grid = np.linspace(0, 1, 10_001)
-        squares = [float(each @ ((1 - weight) * ours + weight * theirs - truth) ** 2) for weight in grid]
-        found, _ = model_weight(ours, theirs, held_out, queries, weights)
-        assert found == pytest.approx(float(grid[int(np.argmin(squares))]), abs=1e-3)
-        assert 0.05 < found < 0.95
+        each = np.repeat([of_clique[clique] for clique in queries.cliques], queries.sizes)
+        grid = [np.array([1 - x - y, x, y]) for x in np.linspace(0, 1, 101) for y in np.linspace(0, 1 - x, 101)]
+        squares = [float(each @ (weights @ np.stack(estimates) - truth) ** 2) for weights in grid]
+        found, _ = mean_weights(estimates, held_out, queries, of_clique)
+        assert float(each @ (found @ np.stack(estimates) - truth) ** 2) < 1.01 * min(squares)
+        assert found.min() >= 0
+        assert found == pytest.approx(grid[int(np.argmin(squares))], abs=0.05)

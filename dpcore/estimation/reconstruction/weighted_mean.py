@@ -1,0 +1,213 @@
+"""A weighted mean of estimates of the same marginals: shrunken residuals, nearest non-negative answers, and a model.
+
+All read the same noisy values and err in different ways. Shrinking (``shrunken``) looks at one marginal and those below
+it; the nearest non-negative answers (``nonnegative``) are good where many cells are 0; a graphical model joins what all
+marginals say. Which is better depends on the data, so the weights are learnt: the estimates are made once more from
+values with added noise, and that mean of them is chosen which is nearest to other noisy values of the same answers
+(``thinning``).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+from itertools import combinations
+from operator import itemgetter
+from typing import Final
+
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import NDArray
+
+from dpcore.domain import Clique
+from dpcore.estimation.graphical.fitting.fit import FitSettings, fit_model
+from dpcore.estimation.graphical.fitting.work import WorkMeter
+from dpcore.estimation.reconstruction.bounded_model import bounded_nodes
+from dpcore.estimation.reconstruction.nonnegative import nonnegative_consistent
+from dpcore.estimation.reconstruction.residuals import Residuals, residuals_of_table
+from dpcore.estimation.reconstruction.shrunken import shrunken_answers
+from dpcore.estimation.reconstruction.thinning import thinned
+from dpcore.measurement import Measurement
+from dpcore.queries import Marginals, Products
+
+Real = NDArray[np.float64]
+# The prior is learnt, as is sound for marginals that no answer selected.
+_SETTINGS: Final = FitSettings(prior_scale=None, tolerance=1e-2, iterations=500)
+_NEAREST: Final = 1e-2  # Tolerance of the nearest answers, in standard deviations.
+_PRIOR_MEAN, _PRIOR_STDDEV = 1 / 3, 0.5  # Of each weight but the first, before anything is known.
+_MAX_SPLITS: Final = 4
+_MAX_STDDEV: Final = 0.1  # Weights with a larger standard deviation are learnt again, from another split.
+_FEW_ANSWERS: Final = 10_000
+_SMALLEST: Final = 1e-9
+
+
+def weighted_mean(
+    values: Real,
+    measured: Sequence[Measurement],
+    queries: Marginals,
+    weights: Mapping[Clique, float],
+    *,
+    total: float | None,
+    max_cells: float,
+    generator: Generator,
+    meter: WorkMeter,
+) -> Real:
+    """Non-negative, consistent estimates of the answers of marginals, float64 [queries.size], in counts.
+
+    values: float64 [queries.size], the shrunken answers from the same measurements.
+    measured: Residuals of all subsets of the cliques, each in one measurement or more, on the domain of the queries.
+    queries: At least one marginal.
+    weights: The weight of each marginal in the error, >= 0.
+    total: Number of rows where it is public; by default it is measured as well.
+    max_cells: Largest number of cells of the model's junction tree. The model then has the structure of
+        ``bounded_nodes``, and the residuals inside its nodes. Infinite for a tree that holds all marginals, and 0 for
+        a mean without a model.
+    generator: Splits the measurements.
+    meter: Counts the work of all fits: one, and one for each of up to ``max_splits`` splits.
+    """
+    others = _others(values, measured, queries, weights, total, max_cells, meter)
+    learnt: list[Real] = []
+    stddev = _PRIOR_STDDEV
+    while stddev > _MAX_STDDEV and len(learnt) < max_splits(queries):
+        training, held_out = thinned(measured, generator)
+        shrunken = shrunken_answers(Residuals(training), queries, total)
+        estimates = [shrunken, *_others(shrunken, training, queries, weights, total, max_cells, meter)]
+        found, stddev = mean_weights(estimates, Residuals(held_out), queries, weights)
+        learnt.append(found)
+    return np.asarray(np.mean(learnt, axis=0) @ np.stack([values, *others]))
+
+
+def max_splits(queries: Marginals) -> int:
+    """The largest number of splits from which the weights are learnt: one, or more for few answers."""
+    return _MAX_SPLITS if queries.size <= _FEW_ANSWERS else 1
+
+
+def _others(
+    shrunken: Real,
+    measured: Sequence[Measurement],
+    queries: Marginals,
+    weights: Mapping[Clique, float],
+    total: float | None,
+    max_cells: float,
+    meter: WorkMeter,
+) -> list[Real]:
+    """The nearest non-negative answers, and those of the model. All have as many rows as the shrunken ones."""
+    rows = max(1.0, float(shrunken[: queries.sizes[0]].sum()))
+    estimates = [_nearest(Residuals(measured), queries, rows)]
+    if max_cells:
+        estimates.append(_modelled(shrunken, measured, queries, weights, rows, max_cells, meter))
+    return estimates
+
+
+def _nearest(residuals: Residuals, queries: Marginals, rows: float) -> Real:
+    """The non-negative answers nearest to the least-squares ones."""
+    stddevs = np.concatenate([np.sqrt(residuals.variances(clique)).ravel() for clique in queries.cliques])
+    return nonnegative_consistent(queries, residuals.answers(queries).values, stddevs, rows, _NEAREST)
+
+
+def _modelled(
+    values: Real,
+    measured: Sequence[Measurement],
+    queries: Marginals,
+    weights: Mapping[Clique, float],
+    rows: float,
+    max_cells: float,
+    meter: WorkMeter,
+) -> Real:
+    """The answers of the model."""
+    cliques: Sequence[Clique] = queries.cliques
+    if math.isfinite(max_cells):
+        cliques = bounded_nodes(queries, values, weights, max_cells)
+        measured = [_within(measurement, cliques) for measurement in measured]
+    return fit_model(queries.domain, measured, rows, _SETTINGS, cliques=cliques, meter=meter).model.answer(queries)
+
+
+def _within(measurement: Measurement, nodes: Sequence[Collection[str]]) -> Measurement:
+    """The measured residuals whose attributes lie inside one node."""
+    queries, holders = measurement.queries, [frozenset(node) for node in nodes]
+    assert isinstance(queries, Products)
+    parts = np.split(measurement.values, np.cumsum([term.size for term in queries.terms])[:-1])
+    kept = [
+        (term, part)
+        for term, part in zip(queries.terms, parts, strict=True)
+        if any(holder.issuperset(term.clique) for holder in holders)
+    ]
+    terms = Products(queries.domain, tuple(term for term, _ in kept), queries.denominator)
+    return Measurement(terms, np.concatenate([part for _, part in kept]), measurement.noise, measurement.scale)
+
+
+def mean_weights(
+    estimates: Sequence[Real], held_out: Residuals, queries: Marginals, weights: Mapping[Clique, float]
+) -> tuple[Real, float]:
+    """The weights with which the mean of estimates is nearest to held-out residuals.
+
+    estimates: Consistent estimates of the answers with the same number of rows, each float64 [queries.size], in counts.
+    held_out: Residuals of all subsets of the cliques, with noise that is independent of the estimates.
+    queries: The marginals.
+    weights: The weight of each marginal in the error, >= 0.
+
+    Returns the weights, float64 [estimates], non-negative and of sum 1, and the largest standard deviation of one.
+
+    Distances are squared, and summed over the answers with these weights. With the residuals d_i of an estimate minus
+    the first and e of the held-out values minus the first, and with the part c that a residual has in the distances,
+    the best weights w solve A w = b, where A_ij = sum c <d_i, d_j> and b_i = sum c <d_i, e>. The covariance of b,
+    V_ij = sum c^2 v <d_i, d_j>, is known, because the variances v of the noise are. A normal prior is combined with it
+    by Bayes' rule, so that few marginals give weights near the prior mean, and the most probable weights are returned.
+    """
+    first = _residuals(queries, estimates[0])
+    differences = [_residuals(queries, estimate - estimates[0]) for estimate in estimates[1:]]
+    count = len(differences)
+    squares, covariance, gains = np.zeros((count, count)), np.zeros((count, count)), np.zeros(count)
+    for part, influence in _influence(queries, weights).items():
+        measured, variance = held_out.residual(part)
+        difference = np.stack([residuals[part] for residuals in differences])
+        products = difference @ difference.T
+        squares += influence * products
+        covariance += influence**2 * variance * products
+        gains += influence * (difference @ (measured.ravel() - first[part]))
+    if not np.trace(squares):
+        return np.eye(1, len(estimates))[0], 0.0
+    covariance += _SMALLEST * np.trace(covariance) * np.eye(count)  # Estimates may be equal.
+    precision = squares @ np.linalg.solve(covariance, squares) + np.eye(count) / _PRIOR_STDDEV**2
+    linear = squares @ np.linalg.solve(covariance, gains) + _PRIOR_MEAN / _PRIOR_STDDEV**2
+    stddev = math.sqrt(float(np.diag(np.linalg.inv(precision)).max()))
+    return _least_on_simplex(np.pad(precision, (1, 0)), np.pad(linear, (1, 0))), stddev
+
+
+def _least_on_simplex(precision: Real, linear: Real) -> Real:
+    """The weights w >= 0 of sum 1 that minimise w' precision w / 2 - linear' w, by a search over their supports."""
+    found: list[tuple[float, Real]] = []
+    for size in range(1, len(linear) + 1):
+        for support in map(list, combinations(range(len(linear)), size)):
+            bordered = np.ones((size + 1, size + 1))
+            bordered[-1, -1] = 0.0
+            bordered[:size, :size] = precision[np.ix_(support, support)]
+            weights = np.zeros(len(linear))
+            weights[support] = np.linalg.solve(bordered, np.append(linear[support], 1.0))[:size]
+            if weights.min() >= 0:
+                found.append((float(weights @ precision @ weights / 2 - linear @ weights), weights))
+    return min(found, key=itemgetter(0))[1]
+
+
+def _residuals(queries: Marginals, values: Real) -> dict[Clique, Real]:
+    """The residual of each non-empty subset of the cliques, raveled, from consistent answers."""
+    residuals: dict[Clique, Real] = {}
+    for clique, table in zip(queries.cliques, queries.split(values), strict=True):
+        for part, residual in residuals_of_table(queries.domain, clique, np.asarray(table, dtype=np.float64)).items():
+            residuals.setdefault(part, residual.ravel())
+    return residuals
+
+
+def _influence(queries: Marginals, weights: Mapping[Clique, float]) -> dict[Clique, float]:
+    """By how much a residual's squared norm counts in the weighted sum of squares of the answers.
+
+    In a larger marginal it is spread evenly over the other attributes, so its squared norm is divided by their cells.
+    """
+    influence: dict[Clique, float] = {}
+    for clique in queries.cliques:
+        names = [name for name in queries.domain.canonical(clique) if queries.domain.size((name,)) > 1]
+        for order in range(1, len(names) + 1):
+            for part in combinations(names, order):
+                share = queries.domain.size(part) / queries.domain.size(clique)
+                influence[part] = influence.get(part, 0.0) + weights[clique] * share
+    return influence

@@ -152,5 +152,16 @@ def test_parts_of_real_tables() -> None:
     table = part.table()
     assert table.codes.shape == (len(part.domain.names), part.rows)
     assert (table.codes.max(axis=1) < part.domain.sizes).all()
-    whole = real("titanic", ("Survived",), 1_304, np.random.default_rng(0))
-    assert whole.shape == (1, 1_304)
+    halved = configuration("loans", 1)  # Two of its attributes have fewer values than in the file.
+    assert (halved.table().codes.max(axis=1) < halved.domain.sizes).all()
+
+
+def test_values_of_a_real_table_are_merged_where_the_domain_has_fewer() -> None:
+    dataset("tabular/titanic")
+    whole, merged = (
+        real("titanic", Domain.of({"Survived": 3, "Age": ages}), 1_304, np.random.default_rng(0)) for ages in (91, 46)
+    )
+    assert whole.shape == (2, 1_304)
+    assert np.array_equal(merged[0], whole[0])
+    assert np.array_equal(merged[1], whole[1].astype(int) * 46 // 91)
+    assert merged[1].max() < 46

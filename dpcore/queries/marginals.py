@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,12 +35,12 @@ class Marginals:
         if not self.cliques:
             raise ValueError("no cliques; want at least one")
 
-    @property
+    @cached_property
     def sizes(self) -> tuple[int, ...]:
         """The number of cells of each clique."""
         return tuple(self.domain.size(clique) for clique in self.cliques)
 
-    @property
+    @cached_property
     def size(self) -> int:
         """Length of the answer vector."""
         return sum(self.sizes)

@@ -148,11 +148,12 @@ def mean_weights(
 
     Returns the weights, float64 [estimates], non-negative and of sum 1, and the largest standard deviation of one.
 
-    Distances are squared, and summed over the answers with these weights. With the residuals d_i of an estimate minus
-    the first and e of the held-out values minus the first, and with the part c that a residual has in the distances,
-    the best weights w solve A w = b, where A_ij = sum c <d_i, d_j> and b_i = sum c <d_i, e>. The covariance of b,
-    V_ij = sum c^2 v <d_i, d_j>, is known, because the variances v of the noise are. A normal prior is combined with it
-    by Bayes' rule, so that few marginals give weights near the prior mean, and the most probable weights are returned.
+    Distances are squared, and summed over the answers with the weights of their marginals. With the residuals d_i of
+    estimate i minus the first, those e of the held-out values minus the first, and the part c that a residual has in
+    the distances, the best weights w of all estimates but the first solve A w = b, where A_ij = sum c <d_i, d_j> and
+    b_i = sum c <d_i, e>. The covariance of b, V_ij = sum c^2 v <d_i, d_j>, is known, because the variances v of the
+    noise are. A normal prior is combined with it by Bayes' rule, so that few marginals give weights near the prior
+    mean. The most probable weights that are non-negative, the first one included, are returned.
     """
     first = _residuals(queries, estimates[0])
     differences = [_residuals(queries, estimate - estimates[0]) for estimate in estimates[1:]]

@@ -49,6 +49,19 @@ class Comparison:
         deviation = float(np.hypot(cell.standard_error, self.best.standard_error))
         return excess <= TOLERANCE * self.best.error or excess <= 2 * deviation
 
+    def rival(self, mechanism: str) -> Cell | None:
+        """The best cell of the other mechanisms that were run to their end."""
+        others = [cell for name, cell in self.cells.items() if name != mechanism and np.isfinite(cell.error)]
+        return min(others, key=lambda cell: cell.error, default=None)
+
+    def is_undecided(self, mechanism: str) -> bool:
+        """Whether its excess over the least error of the others is within two standard errors of 3 %."""
+        cell, rival = self.cells.get(mechanism), self.rival(mechanism)
+        if cell is None or rival is None or not np.isfinite(cell.error):
+            return False
+        deviation = float(np.hypot(cell.standard_error, rival.standard_error))
+        return abs(cell.error - (1 + TOLERANCE) * rival.error) < 2 * deviation
+
     def accepts(self, mechanism: str) -> bool:
         """Whether the mechanism was run, to its end or not."""
         return mechanism in self.cells and not self.cells[mechanism].refused

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final
 
+from tests.benchmarks.study.comparison import Comparison
 from tests.benchmarks.study.configurations import Configuration
 from tests.benchmarks.study.facts import Facts, facts_of
 from tests.benchmarks.study.store import Cell, Store
@@ -14,6 +15,8 @@ from tests.benchmarks.study.worker import CANDIDATES, EndedError, Task, Worker
 RUNS: Final = 3  # At least, of mechanisms that may be the best; others are run once or twice.
 MORE_RUNS: Final = 6  # Where all releases of a mechanism take at most so many CPU seconds together:
 _SECONDS_OF_A_CELL: Final = 4.0
+DECIDING_RUNS: Final = 24  # At most, of what is recommended and of the best, while chance may decide which is better.
+_SECONDS_TO_DECIDE: Final = 30.0  # CPU seconds of all releases of one of them.
 _SINGLE: Final = 1.6  # Error of a single release over the least error up to which a mechanism may be the best.
 _CLOSE: Final = 1.05  # The same for several releases, after two standard errors are subtracted.
 _FACTS_SECONDS: Final = 120.0
@@ -27,7 +30,11 @@ def study(settings: Iterable[Configuration], store: Store, worker: Worker, minut
     for setting in settings:
         if worker.spent >= 60 * minutes:
             break
-        if missing(setting, store, worker.seconds, again) or _lacks_runs(setting, store):
+        if (
+            missing(setting, store, worker.seconds, again)
+            or _lacks_runs(setting, store)
+            or _is_undecided(setting, store)
+        ):
             compute(setting, store, worker, again)
     worker.stop()
 
@@ -59,7 +66,10 @@ def _lacks_runs(setting: Configuration, store: Store) -> bool:
 
 
 def compute(setting: Configuration, store: Store, worker: Worker, again: set[str]) -> None:
-    """One release by each missing candidate, then more by those that may be the best, and by the recommended one."""
+    """One release by each missing candidate, then more by those that may be the best, and by the recommended one.
+
+    Where chance may decide whether the recommended one is as good as the best, both run again, whichever seems better.
+    """
     if setting.key not in store.facts:
         store.put_facts(worker.ask(Task(setting.family, setting.number), _FACTS_SECONDS))
     facts, cells = store.facts[setting.key], dict(store.cells.get(setting.key, {}))
@@ -73,11 +83,34 @@ def compute(setting: Configuration, store: Store, worker: Worker, again: set[str
             if _wants_more(cell) and (name in recommended or may_be_best(cell, least)):
                 cells[name] = _with_run(cell, setting, worker)
                 changed.append(name)
+    while pair := undecided_pair(facts, cells):
+        for name in pair:
+            cells[name] = _with_run(cells[name], setting, worker)
+        changed.extend(pair)
     store.put([cells[name] for name in dict.fromkeys(changed)])
     errors = ", ".join(f"{name} {cells[name].error:.4g}" for name in sorted(recommended))
     best = min(cells.values(), key=lambda cell: cell.error)
     said = f"{setting.key}: {best.mechanism} {best.error:.4g}, recommended {errors}"
     print(f"{said}, {worker.spent / 60:.1f} CPU minutes", file=sys.stderr, flush=True)
+
+
+def undecided_pair(facts: Facts, cells: Mapping[str, Cell]) -> list[str]:
+    """What is recommended and the best of the others, if further releases can tell which is better; or nothing."""
+    compared = Comparison(facts, cells)
+    for name in sorted(recommended_of(facts)):
+        rival = compared.rival(name)
+        if rival and compared.is_undecided(name) and _may_decide(cells[name]) and _may_decide(rival):
+            return [name, rival.mechanism]
+    return []
+
+
+def _may_decide(cell: Cell) -> bool:
+    runs = len(cell.errors)
+    return RUNS <= runs < DECIDING_RUNS and sum(cell.seconds) * (runs + 1) / runs <= _SECONDS_TO_DECIDE
+
+
+def _is_undecided(setting: Configuration, store: Store) -> bool:
+    return bool(undecided_pair(store.facts[setting.key], store.cells[setting.key]))
 
 
 def recommended_of(facts: Facts) -> set[str]:

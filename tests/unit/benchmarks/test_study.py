@@ -111,6 +111,26 @@ def test_cheap_releases_are_repeated_more_often(tmp_path: Path) -> None:
     assert {len(cell.errors) for cell in store.cells[SMALL.key].values()} == {run.MORE_RUNS}
 
 
+@pytest.mark.parametrize(
+    ("error", "repeated"), [(0.100, True), (0.105, True), (0.2, False), (0.08, True), (0.05, False)]
+)
+def test_where_chance_may_decide_the_recommended_and_the_best_run_again(
+    tmp_path: Path, error: float, repeated: bool
+) -> None:
+    """On either side of 3 %, until the releases cost too much or are too many."""
+    errors = {"hdmm": 0.1, "adaptive_residuals": error}
+    store = Store.opened(tmp_path)
+    child = Scripted(lambda task: (errors.get(task.candidate, 0.5) * (1 + 0.2 * (-1) ** task.seed), 2.0))
+    studied(store, child, minutes=10.0)
+    runs = {name: len(cell.errors) for name, cell in store.cells[SMALL.key].items()}
+    assert (runs["adaptive_residuals"] > run.RUNS) == repeated
+    assert runs["adaptive_residuals"] <= run.DECIDING_RUNS
+    assert runs["mst"] < run.RUNS
+    child.asked.clear()
+    studied(store, child, minutes=10.0)
+    assert child.asked == []  # It is decided now, or too expensive.
+
+
 def test_cut_and_refused_cells_are_stored_and_cut_ones_tried_again_with_more_time(tmp_path: Path) -> None:
     def answer(task: Task) -> Any:
         if task.candidate == "aim":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -77,6 +77,11 @@ class Store:
         return self.cells.get((workload, epsilon, mechanism))
 
     def put(self, cell: Cell) -> None:
+        """Stores a cell. Where it is of the recommended mechanism, another one that was before is not any more."""
+        if cell.recommended:
+            for place, other in self.cells.items():
+                if place[:2] == (cell.workload, cell.epsilon):
+                    self.cells[place] = replace(other, recommended=False)
         self.cells[_place(cell)] = cell
         lines = ",\n".join(f"    {json.dumps(_stored(cell))}" for _, cell in sorted(self.cells.items()))
         head = json.dumps(self.about, indent=2).removesuffix("\n}")

@@ -76,6 +76,18 @@ def test_the_store_gives_back_what_it_holds(tmp_path: Path) -> None:
     assert store.path.read_text() == text
 
 
+def test_one_mechanism_is_recommended_the_last_that_was_stored(tmp_path: Path) -> None:
+    store = Store.opened(tmp_path / "t.json", {})
+    cells = [
+        Cell("t", "ALL-3WAY", epsilon, name, recommended=True)
+        for epsilon, name in ((1.0, "aim"), (0.1, "aim"), (1.0, "mst"))
+    ]
+    for cell in [*cells, Cell("t", "ALL-3WAY", 1.0, "hdmm")]:
+        store.put(cell)
+    found = {(cell.epsilon, cell.mechanism): cell.recommended for cell in read([store.path])}
+    assert found == {(1.0, "aim"): False, (0.1, "aim"): True, (1.0, "mst"): True, (1.0, "hdmm"): False}
+
+
 def test_only_runs_that_are_missing_are_made(tmp_path: Path) -> None:
     store = Store.opened(tmp_path / "tiny.json", {})
     first = grid.compute(task(), store, 1.0, "gaussian", (1,), 100)

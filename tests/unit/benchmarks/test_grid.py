@@ -77,7 +77,7 @@ def test_the_store_gives_back_what_it_holds(tmp_path: Path) -> None:
 
 
 def test_one_mechanism_is_recommended_the_last_that_was_stored(tmp_path: Path) -> None:
-    store = Store.opened(tmp_path / "t.json", {})
+    store = Store.opened(tmp_path / "t.json", {"dataset": "t"})
     cells = [
         Cell("t", "ALL-3WAY", epsilon, name, recommended=True)
         for epsilon, name in ((1.0, "aim"), (0.1, "aim"), (1.0, "mst"))

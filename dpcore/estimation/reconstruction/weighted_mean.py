@@ -38,7 +38,7 @@ _PRIOR_MEAN, _PRIOR_STDDEV = 1 / 3, 0.5  # Of each weight but the first, before 
 _MAX_SPLITS: Final = 4
 _MAX_STDDEV: Final = 0.1  # Weights with a larger standard deviation are learnt again, from another split.
 _FEW_ANSWERS: Final = 10_000
-_SMALLEST: Final = 1e-9
+_RIDGE: Final = 1e-9  # Part of the covariance that is added to its diagonal.
 
 
 def weighted_mean(
@@ -72,8 +72,8 @@ def weighted_mean(
         training, held_out = thinned(measured, generator)
         shrunken = shrunken_answers(Residuals(training), queries, total)
         estimates = [shrunken, *_others(shrunken, training, queries, weights, total, max_cells, meter)]
-        found, stddev = mean_weights(estimates, Residuals(held_out), queries, weights)
-        learnt.append(found)
+        of_split, stddev = mean_weights(estimates, Residuals(held_out), queries, weights)
+        learnt.append(of_split)
     return np.asarray(np.mean(learnt, axis=0) @ np.stack([values, *others]))
 
 
@@ -101,8 +101,8 @@ def _others(
 
 def _nearest(residuals: Residuals, queries: Marginals, rows: float) -> Real:
     """The non-negative answers nearest to the least-squares ones."""
-    stddevs = np.concatenate([np.sqrt(residuals.variances(clique)).ravel() for clique in queries.cliques])
-    return nonnegative_consistent(queries, residuals.answers(queries).values, stddevs, rows, _NEAREST)
+    unbiased = residuals.answers(queries)
+    return nonnegative_consistent(queries, unbiased.values, unbiased.stddev, rows, _NEAREST)
 
 
 def _modelled(
@@ -168,7 +168,7 @@ def mean_weights(
         gains += influence * (difference @ (measured.ravel() - first[part]))
     if not np.trace(squares):
         return np.eye(1, len(estimates))[0], 0.0
-    covariance += _SMALLEST * np.trace(covariance) * np.eye(count)  # Estimates may be equal.
+    covariance += _RIDGE * np.trace(covariance) * np.eye(count)  # Estimates may be equal.
     precision = squares @ np.linalg.solve(covariance, squares) + np.eye(count) / _PRIOR_STDDEV**2
     linear = squares @ np.linalg.solve(covariance, gains) + _PRIOR_MEAN / _PRIOR_STDDEV**2
     stddev = math.sqrt(float(np.diag(np.linalg.inv(precision)).max()))
@@ -177,7 +177,7 @@ def mean_weights(
 
 def _least_on_simplex(precision: Real, linear: Real) -> Real:
     """The weights w >= 0 of sum 1 that minimise w' precision w / 2 - linear' w, by a search over their supports."""
-    found: list[tuple[float, Real]] = []
+    candidates: list[tuple[float, Real]] = []
     for size in range(1, len(linear) + 1):
         for support in map(list, combinations(range(len(linear)), size)):
             bordered = np.ones((size + 1, size + 1))
@@ -186,8 +186,8 @@ def _least_on_simplex(precision: Real, linear: Real) -> Real:
             weights = np.zeros(len(linear))
             weights[support] = np.linalg.solve(bordered, np.append(linear[support], 1.0))[:size]
             if weights.min() >= 0:
-                found.append((float(weights @ precision @ weights / 2 - linear @ weights), weights))
-    return min(found, key=itemgetter(0))[1]
+                candidates.append((float(weights @ precision @ weights / 2 - linear @ weights), weights))
+    return min(candidates, key=itemgetter(0))[1]
 
 
 def _residuals(queries: Marginals, values: Real) -> dict[Clique, Real]:

@@ -89,7 +89,7 @@ class AdaptiveConstants:
     max_noise: float = 0.5
 
 
-class _Model(NamedTuple):
+class _AveragedModel(NamedTuple):
     """A model whose answers are averaged with the estimates.
 
     noise: From which noise on.
@@ -214,7 +214,7 @@ class AdaptiveResiduals:
         residuals = Residuals([first, second])
         values = shrunken_answers(residuals, queries, total)  # ESTIMATE
         work.report(_SHRUNK)
-        max_cells = self._mean(workload, noise)
+        max_cells = self._max_model_cells(workload, noise)
         if max_cells is not None:
             meter = work.enter("other estimates, and their weights", until=_ANSWERED)
             values = weighted_mean(  # ESTIMATE
@@ -275,28 +275,28 @@ class AdaptiveResiduals:
         if self.model == "graphical":
             cost = with_rows(cost, queries, self.max_model_mb)
         if noise is not None:
-            return [with_mean(cost, queries, self._mean(workload, noise))]
-        least, most = self._mean(workload, 0.0), self._mean(workload, math.inf)
-        if least == most:
-            return [with_mean(cost, queries, most)]
-        condition = f"if the noise of a marginal is at least {self._model(workload).noise:.1%} of the rows, "
-        return [with_mean(cost, queries, least), with_mean(cost, queries, most, condition)]
+            return [with_mean(cost, queries, self._max_model_cells(workload, noise))]
+        with_little_noise, with_much_noise = (self._max_model_cells(workload, extreme) for extreme in (0.0, math.inf))
+        if with_little_noise == with_much_noise:
+            return [with_mean(cost, queries, with_much_noise)]
+        condition = f"if the noise of a marginal is at least {self._averaged_model(workload).noise:.1%} of the rows, "
+        return [with_mean(cost, queries, with_little_noise), with_mean(cost, queries, with_much_noise, condition)]
 
-    def _mean(self, workload: Workload, noise: float) -> float | None:
-        """The cells of the model in the weighted mean, 0 for a mean without one, and None for no mean."""
-        queries, model = table_marginals(workload, "adaptive_residuals"), self._model(workload)
+    def _max_model_cells(self, workload: Workload, noise: float) -> float | None:
+        """The largest model in the weighted mean, in cells: 0 for a mean without a model, None for no mean."""
+        queries, model = table_marginals(workload, "adaptive_residuals"), self._averaged_model(workload)
         if noise >= model.noise:
             return model.cells
         return 0.0 if queries.size <= self.constants.mean_answers else None
 
-    def _model(self, workload: Workload) -> _Model:
+    def _averaged_model(self, workload: Workload) -> _AveragedModel:
         """The model that is averaged with the estimates: none for large marginals that no small one holds."""
         queries, constants = table_marginals(workload, "adaptive_residuals"), self.constants
         if small_tree(modelled_domain(queries), queries.cliques, constants.model_cells) is not None:
-            return _Model(constants.model_noise, math.inf)
+            return _AveragedModel(constants.model_noise, math.inf)
         if queries.size <= constants.small_marginal * len(queries.cliques):
-            return _Model(constants.part_noise, constants.part_cells)
-        return _Model(math.inf, 0.0)
+            return _AveragedModel(constants.part_noise, constants.part_cells)
+        return _AveragedModel(math.inf, 0.0)
 
     def _shares(self, terms: PrivacyTerms) -> tuple[Fraction, Fraction, Fraction]:
         """Of the number of rows, 0 where it is public, and of the two calls."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import itertools
-import json
 import math
 from collections import Counter
 from collections.abc import Iterator
@@ -16,7 +15,7 @@ import pyarrow.parquet as pq
 
 from dpcore.domain import Domain
 from dpcore.workload import Workload, all_k_way, explicit, target
-from tests.benchmarks.study.tables import GENERATED, REAL, CodedTable, real
+from tests.benchmarks.study.tables import GENERATED, REAL, CodedTable, real, real_sizes
 from tests.support.datasets import folder
 
 GENERATED_OF_A_FAMILY: Final = 24
@@ -173,7 +172,7 @@ def _some_triples(domain: Domain, generator: np.random.Generator) -> list[tuple[
 def _part_of_real(family: str, generator: np.random.Generator) -> tuple[Domain, int]:
     """Some attributes of a real table in a random order, and a number of rows."""
     origin = folder() / "tabular" / family
-    sizes: dict[str, int] = json.loads((origin / "domain.json").read_text())
+    sizes = real_sizes(family)
     rows = sum(pq.read_metadata(file).num_rows for file in sorted(origin.glob("*.parquet")))
     names = generator.permutation(list(sizes)).tolist()
     count = int(generator.integers(5, len(names) + 1))

@@ -184,14 +184,19 @@ GENERATED: Final[dict[str, Callable[[Sizes, int, float, np.random.Generator], Co
 REAL: Final = ("adult", "titanic", "nltcs", "msnbc", "loans")
 
 
+def real_sizes(name: str) -> dict[str, int]:
+    """The numbers of values of a shared table's attributes."""
+    sizes: dict[str, int] = json.loads((folder() / "tabular" / name / "domain.json").read_text())
+    return sizes
+
+
 def real(name: str, domain: Domain, rows: int, generator: np.random.Generator) -> Codes:
     """Some attributes of different rows of a shared table.
 
     domain: The attributes. Where one has fewer values than in the table, neighbouring values are merged.
     """
-    origin = folder() / "tabular" / name
-    sizes: dict[str, int] = json.loads((origin / "domain.json").read_text())
-    files = sorted(origin.glob("*.parquet"))
+    sizes = real_sizes(name)
+    files = sorted((folder() / "tabular" / name).glob("*.parquet"))
     table = pa.concat_tables([pq.read_table(file, columns=list(domain.names)) for file in files])
     kept = np.sort(generator.choice(table.num_rows, size=rows, replace=False))
     columns = [table.column(column).to_numpy()[kept].astype(np.int64) for column in domain.names]

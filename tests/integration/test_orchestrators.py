@@ -18,7 +18,7 @@ import yaml
 from jobs import exit_codes
 from jobs.ledger import SqlLedger
 from tests.support.datasets import ROOT
-from tests.support.environments import environment
+from tests.support.environments import bytecode, environment
 from tests.support.small_release import EXACT, answers, write_release
 
 pytestmark = [pytest.mark.full, pytest.mark.slow]
@@ -49,7 +49,7 @@ def materialized(folder: Path, **arguments: Any) -> dict[str, Any]:
     """What Dagster says of an asset."""
     (folder / "dagster").mkdir()
     variables = {
-        "PATH": os.environ["PATH"], "DAGSTER_HOME": str(folder / "dagster"), "PYTHONDONTWRITEBYTECODE": "1",
+        "PATH": os.environ["PATH"], "DAGSTER_HOME": str(folder / "dagster"), **bytecode("dagster"),
         "PYTHONPATH": str(ROOT / "deploy" / "dagster"),
     }  # fmt: skip
     command = [environment("dagster") / "python", "-c", MATERIALIZE, json.dumps({"name": "paint", **arguments})]

@@ -148,11 +148,14 @@ def search(
     engine: Engine,
     found: Found,
     seed: int = SEED,
+    *,
+    until_exceeded: bool = False,
 ) -> None:
     """Hill climbing from random starts, a new one after a sixth of the steps.
 
     steps: Number of pairs to measure.
     found: Receives the figures.
+    until_exceeded: The first pair above what is charged ends the search.
     """
     draw = np.random.default_rng([seed, steps])
     with TemporaryDirectory(dir=_memory()) as name:
@@ -165,6 +168,8 @@ def search(
             tried = _start(layout, relation, draw) if pair is None else _changed(pair, draw)
             moved = influence(exact.of(tried, 1), exact.of(tried, 0), aggregate, relation, layout)
             found.add(moved, tried)
+            if until_exceeded and found.exceeded:
+                return
             score = moved.l1 if step // restart % 2 else moved.squared_l2
             if score >= best:
                 pair, best = tried, score

@@ -15,7 +15,7 @@ from typing import Any
 
 from tests.support.daemons import daemon, free_port
 from tests.support.datasets import ROOT
-from tests.support.environments import environment
+from tests.support.environments import bytecode, environment
 
 SECONDS = 200
 # The components of an Airflow; in 2, the scheduler reads the DAGs too.
@@ -98,8 +98,7 @@ def airflow(name: str, folder: Path, variables: Mapping[str, str]) -> Iterator[A
         "AIRFLOW__LOGGING__BASE_LOG_FOLDER": str(folder / "logs"),
         "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}",
         "NO_PROXY": "127.0.0.1",
-        # Bytecode beside the DAGs would be of the repository.
-        "PYTHONDONTWRITEBYTECODE": "1",
+        **bytecode(name),
     }
     # In 2, the worker of tasks on SQLite is the scheduler itself.
     own |= {"AIRFLOW__CORE__EXECUTOR": "SequentialExecutor" if name == "airflow2" else "LocalExecutor"}

@@ -37,6 +37,11 @@ def environment(name: str) -> Path:
     return folder / "bin"
 
 
+def bytecode(name: str) -> dict[str, str]:
+    """Variables of processes of an environment, so that all share their bytecode, and none is beside other files."""
+    return {"PYTHONPYCACHEPREFIX": str(ROOT / f".venv-{name}" / "bytecode")}
+
+
 def _install(folder: Path, lock: Path) -> None:
     for part in ("bin", "include", "lib", "lib64"):
         path = folder / part

@@ -23,7 +23,7 @@ import pytest
 from jobs import exit_codes
 from tests.support.airflow_scheduler import COMPONENTS
 from tests.support.datasets import ROOT
-from tests.support.environments import environment
+from tests.support.environments import bytecode, environment
 
 FOLDER = ROOT / "deploy" / "airflow"
 RELEASE_ID = "0123456789abcdef" * 4
@@ -267,7 +267,7 @@ def test_the_real_airflow_loads_the_dags_without_a_warning_and_fills_in_template
     variables = {
         "AIRFLOW_HOME": str(tmp_path / "home"), "MARQUEE_CONFIGS": str(tmp_path), "MARQUEE_SCHEDULE": "@daily",
         "MARQUEE_SET": "dataset.snapshot={{ds}} 'dataset.path=/data/*={{ ds }}'", "PYTHONPATH": str(FOLDER),
-        "PYTHONDONTWRITEBYTECODE": "1", "PATH": os.environ["PATH"],
+        "PATH": os.environ["PATH"], **bytecode(version),
     }  # fmt: skip
     command = [environment(version) / "python", "-c", RENDERED]
     done = subprocess.run(command, env=variables, check=False, capture_output=True, text=True)

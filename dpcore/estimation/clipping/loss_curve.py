@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import nnls
 
 from dpcore.estimation.clipping.activity import activities
 from dpcore.estimation.clipping.support import Support
@@ -82,6 +81,8 @@ def satisfied_units(
     every answer: at a half, each further cell could add as much to the loss as the one before. Within all cells, units
     are then shifted towards smaller or larger numbers, if the total asks for it.
     """
+    from scipy.optimize import nnls  # Only where it is called: it is slow to import.
+
     stddev = max(stddev, _MIN_DEVIATION)
     total_error = max(float(np.hypot(total_stddev, _TOTAL_ACCURACY * abs(total))), _MIN_DEVIATION)
     shapes = _shapes(cells, stddev)

@@ -15,7 +15,6 @@ from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.cluster.hierarchy import DisjointSet
 
 from dpcore.domain import Clique, Domain
 from dpcore.estimation.graphical.answering.model import GraphicalModel
@@ -123,6 +122,8 @@ def _in_order(domain: Domain, gains: Mapping[Clique, float]) -> Iterator[list[Cl
     The forest is that of Chow and Liu (1968), with gains in place of mutual information: it costs the fewest cells, and
     what it implies of other pairs costs none.
     """
+    from scipy.cluster.hierarchy import DisjointSet  # Only where it is called: it is slow to import.
+
     by_gain = sorted((clique for clique in gains if gains[clique] > 0), key=lambda clique: -gains[clique])
     joined, forest, other_pairs = DisjointSet(domain.names), list[Clique](), list[Clique]()
     for pair in (clique for clique in by_gain if len(clique) == 2):

@@ -14,7 +14,6 @@ from typing import final
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.cluster.hierarchy import DisjointSet
 
 from dpcore.domain import Clique
 
@@ -32,6 +31,8 @@ class DependenceTree:
 
     def __init__(self, singles: Mapping[str, Real], pairs: Mapping[Clique, Real]) -> None:
         self._singles = {name: table / table.sum() for name, table in singles.items()}
+        from scipy.cluster.hierarchy import DisjointSet  # Only where it is called: it is slow to import.
+
         self._total = float(next(iter(singles.values())).sum())
         self._neighbours: dict[str, list[tuple[str, Real]]] = {name: [] for name in singles}
         joined = DisjointSet(singles)

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from dpcore.domain import BinaryView
 from dpcore.errors import ConfigError
 from dpcore.estimation.baskets.basket_estimate import BasketMeasurements, estimated_model
-from dpcore.estimation.baskets.mixture_fit import FitSettings
 from dpcore.estimation.baskets.size_law import SizeLaw
 from dpcore.kernel.privacy_terms import PrivacyTerms
 from dpcore.kernel.private_statistics import PrivateStatistics
@@ -112,7 +111,7 @@ class BasketMixture:
         pairs = measure.pairs(popular, counts.values)  # MEASURE
         report()
         measured = _basket_measurements(view, units, law, counts, popular, pairs)
-        model = estimated_model(measured, FitSettings(), generator, report)  # ESTIMATE
+        model = estimated_model(measured, self.constants.fit, generator, report)  # ESTIMATE
         answers = of_model(model.answer(workload.queries))
         progress(_STAGES, _STAGES)
         return Release(workload, answers, model, tuple(measure.taken))

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+from dpcore.estimation.baskets.mixture_fit import FitSettings
 
 
 @dataclass(frozen=True)
 class BasketMixtureConstants:
-    """How ``BasketMixture`` divides its budget, in parts of the whole, and what it measures.
+    """How ``BasketMixture`` divides its budget, in parts of the whole, what it measures, and how it fits the model.
 
     units_share: Share of the number of units, where it is private.
     sizes_share: Share of the histogram of basket sizes.
@@ -18,6 +20,7 @@ class BasketMixtureConstants:
     noise_factor: Predicted largest error from noise after the fit, in standard deviations.
     max_popular, min_popular: Maximum and minimum number of popular items, whose pairs are measured.
     popular_deviations: Items with a noisy count above this many standard deviations are popular.
+    fit: Bounds and candidates of the fit.
     """
 
     units_share: float = 0.01
@@ -30,3 +33,4 @@ class BasketMixtureConstants:
     max_popular: int = 300
     min_popular: int = 10
     popular_deviations: float = 2.0
+    fit: FitSettings = field(default=FitSettings())

@@ -37,8 +37,8 @@ test: $(VENV)/.test $(VENV)/.warm ## Run the fast tier (six minutes on two idle 
 	$(PYTEST) -m "spark and not full"
 
 test-rest: $(VENV)/.test $(VENV)/.warm ## Run what the fast tier leaves out
-	$(PYTEST) $(PARALLEL) -m "not spark and full"
 	$(PYTEST) -m "spark and full"
+	$(PYTEST) $(PARALLEL) -m "not spark and full"
 
 test-full: test test-rest ## Run the whole suite
 

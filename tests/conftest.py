@@ -20,7 +20,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ["MARQUEE_HEARTBEAT_SECONDS"] = "0"
 
 from tests.support.recorded_randomness import recorded
-from tests.support.tiers import assign_tiers, draws_from_the_system
+from tests.support.tiers import assign_tiers, draws_from_the_system, late_tests, skip_after_deadline
 
 settings.register_profile("house", deadline=None, derandomize=True, database=None)
 settings.load_profile("house")
@@ -30,6 +30,19 @@ settings.load_profile("house")
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Marks the tests of the full tier before any is deselected."""
     assign_tiers(items)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Ends the full tier where its time is limited, before any fixture starts."""
+    skip_after_deadline(item)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Says how many tests the limit left out."""
+    said = late_tests(terminalreporter.stats.get("skipped", []))
+    if said:
+        terminalreporter.write_line(said, yellow=True)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -75,6 +76,14 @@ def test_ci_checks_then_tests_and_requires_data_that_exist(tmp_path: Path, exist
     assert [line.strip() for line in result.stdout.splitlines()] == [
         f"{target} {required}".strip() for target in ("check", "test", "test-rest")
     ]
+
+
+def test_ci_limits_the_time_of_the_full_tier(tmp_path: Path) -> None:
+    started = time.time()
+    result = _ci(tmp_path, tmp_path / "data", 'echo "$MARQUEE_FULL_TIER_UNTIL"')
+    assert result.returncode == 0, result.stderr
+    (until,) = set(map(int, result.stdout.split()))
+    assert started + 4600 < until < 5000 + time.time()
 
 
 def test_ci_stops_at_the_first_failure(tmp_path: Path) -> None:

@@ -7,13 +7,15 @@ import re
 import subprocess
 import sys
 import tomllib
+from contextlib import nullcontext
 from itertools import product
+from types import SimpleNamespace
 
 import pytest
 from _pytest.mark.expression import Expression
 
 from tests.support.checks import ROOT
-from tests.support.tiers import assign_tiers
+from tests.support.tiers import UNTIL, assign_tiers, late_tests, skip_after_deadline
 
 PYTEST = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["pytest"]["ini_options"]
 MARKERS = [re.split(r"[(:]", marker)[0] for marker in PYTEST["markers"]]
@@ -49,12 +51,11 @@ def test_every_test_is_in_a_file_that_is_collected() -> None:
 
 
 @pytest.mark.full
-def test_both_tiers_together_are_the_whole_suite() -> None:
+def test_the_suite_has_tests_of_every_file_and_the_fast_tier_some_of_every_folder() -> None:
     """By collection: no test is lost, none is twice, and every file has some."""
-    everything = collected()
-    fast, rest = collected("not full"), collected("full")
-    assert len(everything) == len(set(everything)) == len(fast) + len(rest)
-    assert set(everything) == set(fast) | set(rest)
+    everything, fast = collected(), collected("not full")
+    assert len(everything) == len(set(everything))
+    assert 0 < len(fast) == len(set(fast) & set(everything)) < len(everything)
     files = {path.relative_to(ROOT).as_posix() for path in (ROOT / "tests").rglob("test_*.py")}
     assert {test.split("::")[0] for test in everything} == files
     # Every section of the audit, and every statistical test of a law, has a smoke test.
@@ -96,3 +97,20 @@ def test_smoke_keeps_cases_that_are_spread_evenly() -> None:
     assert [item.nodeid.split("::")[1] for item in items if item.get_closest_marker("full")] == [
         "test_two[1]", "test_two[3]", "test_two[4]", "test_plain", "test_plain",
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("until", "marked", "skipped"), [("", True, False), ("9e9", True, False), ("0", True, True), ("0", False, False)]
+)
+def test_after_the_deadline_no_test_of_the_full_tier_begins(
+    monkeypatch: pytest.MonkeyPatch, until: str, marked: bool, skipped: bool
+) -> None:
+    monkeypatch.setenv(UNTIL, until)
+    item = FakeItem("tests/unit/test_a.py::test_plain", None)
+    if marked:
+        item.add_marker(pytest.mark.full)
+    with pytest.raises(pytest.skip.Exception) if skipped else nullcontext() as said:
+        skip_after_deadline(item)  # type: ignore[arg-type]
+    reports = [] if said is None else [SimpleNamespace(longrepr=("a", 1, f"Skipped: {said.value}"))] * 3
+    assert late_tests(reports).startswith("3 tests" if skipped else "")  # type: ignore[arg-type]
+    assert bool(late_tests(reports)) == skipped  # type: ignore[arg-type]

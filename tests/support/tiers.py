@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import os
+import time
 from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,6 +14,7 @@ from pathlib import Path
 import pytest
 
 TESTS = Path(__file__).parents[1]
+UNTIL = "MARQUEE_FULL_TIER_UNTIL"
 DRAW_FROM_THE_SYSTEM = (TESTS / "statistical", TESTS / "audit")
 
 
@@ -45,3 +48,16 @@ def _spread_evenly(cases: list[pytest.Item], count: int | None = None) -> list[p
     if count is None or count >= len(cases):
         return cases
     return [cases[index * len(cases) // count] for index in range(count)]
+
+
+def skip_after_deadline(item: pytest.Item) -> None:
+    """Skips a test of the full tier that would begin later than ``MARQUEE_FULL_TIER_UNTIL``, in seconds since 1970."""
+    until = os.environ.get(UNTIL)
+    if until and item.get_closest_marker("full") and time.time() >= float(until):
+        pytest.skip(f"later than {UNTIL}")
+
+
+def late_tests(skipped: Sequence[pytest.TestReport]) -> str:
+    """What to say of the tests that the deadline left out; empty if it left out none."""
+    late = sum(UNTIL in str(report.longrepr) for report in skipped)
+    return f"{late} tests of the full tier did not begin: they would be later than {UNTIL}" if late else ""

@@ -48,7 +48,7 @@ from dpcore.mechanisms.shared.pgm_common import (
 )
 from dpcore.mechanisms.shared.predicted_seconds import small_tree
 from dpcore.mechanisms.shared.totals import public_total, row_total, total_share
-from dpcore.queries import Marginals
+from dpcore.queries import Marginals, Products
 from dpcore.strategies.residual_planning.remaining_error import PossibleSizes
 from dpcore.uncertainty import Answers
 from dpcore.workload import Workload, downward_closure
@@ -68,6 +68,9 @@ class AdaptiveConstants:
     first_share: Part of the rest that the first call gets.
     decay: In the first call, each attribute of a residual after the first multiplies its share by this: large sets
         often have nothing to tell.
+    few_residuals: Fewer residuals than this tell little of where the second call is needed. The first call then has
+        the shares of the least error without a second one.
+    first_share_of_few: Part that the first call gets in this case.
     mean_answers: Up to so many answers, the estimates are averaged with the nearest non-negative answers.
     model_noise: From this noise on, they are averaged with the answers of one model of all marginals too.
     model_cells: Maximum number of cells of the junction tree of that model.
@@ -80,6 +83,8 @@ class AdaptiveConstants:
     total_share: float = 0.01
     first_share: float = 0.5
     decay: float = 0.5
+    few_residuals: int = 100
+    first_share_of_few: float = 0.75
     mean_answers: int = 100_000
     model_noise: float = 0.001
     model_cells: int = 16 * CELLS_IN_MB
@@ -171,8 +176,8 @@ class AdaptiveResiduals:
             *costs[-1].notes,
             *costs[-1].limit_notes(self.max_work),
         )
-        shares = self._shares(terms)
-        for queries, share in ((design.favouring_small(self.constants.decay), shares[1]), (design.queries, shares[2])):
+        shares = self._shares(terms, design)
+        for queries, share in ((self._first_queries(design), shares[1]), (design.queries, shares[2])):
             terms.measure_scale(queries, share)  # Raises ScaleError before anything is charged.
         steps = [
             replace(design.step(terms), share=float(shares[1]), stddev=None),
@@ -195,14 +200,14 @@ class AdaptiveResiduals:
         terms, queries, (design, _) = private.terms, workload.queries, self._design(private.terms, workload)
         assert isinstance(queries, Marginals)
         private.expect(design.queries)
-        total, shares = public_total(terms), self._shares(terms)
+        total, shares = public_total(terms), self._shares(terms, design)
         rows, counted = row_total(private, queries.domain, shares[0])  # MEASURE
         noise = self._noise(terms, design, rows)
         if noise > self.constants.max_noise:
             return self._selected(private, workload, counted, generator, progress)
         work = BoundedWork(self.max_work, progress)
         work.report(_COUNTED)
-        first = private.measure(design.favouring_small(self.constants.decay), shares[1])  # MEASURE
+        first = private.measure(self._first_queries(design), shares[1])  # MEASURE
         work.report(_MEASURED)
         residuals = Residuals([first])
         sizes = PossibleSizes(SIZES, residual_sizes(residuals, queries, total))  # ESTIMATE
@@ -298,11 +303,20 @@ class AdaptiveResiduals:
             return _AveragedModel(constants.part_noise, constants.part_cells)
         return _AveragedModel(math.inf, 0.0)
 
-    def _shares(self, terms: PrivacyTerms) -> tuple[Fraction, Fraction, Fraction]:
+    def _shares(self, terms: PrivacyTerms, design: MeasuredResiduals) -> tuple[Fraction, Fraction, Fraction]:
         """Of the number of rows, 0 where it is public, and of the two calls."""
-        rows = total_share(terms, Fraction(self.constants.total_share))
-        first = (1 - rows) * Fraction(self.constants.first_share)
+        constants = self.constants
+        rows = total_share(terms, Fraction(constants.total_share))
+        part = constants.first_share_of_few if self._has_few(design) else constants.first_share
+        first = (1 - rows) * Fraction(part)
         return rows, first, 1 - rows - first
+
+    def _first_queries(self, design: MeasuredResiduals) -> Products:
+        """The residuals as the first call measures them."""
+        return design.queries if self._has_few(design) else design.favouring_small(self.constants.decay)
+
+    def _has_few(self, design: MeasuredResiduals) -> bool:
+        return len(design.plan.residuals) < self.constants.few_residuals
 
     def _noise(self, terms: PrivacyTerms, design: MeasuredResiduals, rows: float) -> float:
         """Expected L1 error of an unbiased marginal, as a part of the rows."""
@@ -334,7 +348,7 @@ class AdaptiveResiduals:
         design = MeasuredResiduals.of(terms, weighted, error="absolute")
         try:
             if design is not None:
-                design.favouring_small(self.constants.decay)
+                self._first_queries(design)
                 return design, memory_of_estimates
         except ValueError:  # The weights of the marginals differ too much.
             pass

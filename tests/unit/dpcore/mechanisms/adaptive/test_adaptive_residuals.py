@@ -86,6 +86,20 @@ def test_residuals_are_measured_in_two_calls(budget: Budget, units: int | None) 
     assert release.answers.values.min() >= 0
 
 
+@pytest.mark.parametrize(("few", "share", "factor"), [(176, 0.5, 0.5), (177, 0.75, 1.0)])
+def test_the_first_call_measures_a_few_residuals_as_if_it_were_the_only_one(
+    few: int, share: float, factor: float
+) -> None:
+    design = MeasuredResiduals.of(private_statistics(table(), BUDGET).terms, WORKLOAD, error="absolute")
+    assert design is not None
+    assert len(design.plan.residuals) == 176
+    constants = {"few_residuals": few, "max_noise": math.inf}
+    release = released(**constants)
+    assert release.measurements[1].queries.digest() == design.favouring_small(factor).digest()
+    plan = with_constants(AdaptiveResiduals(), **constants).plan(private_statistics(table(), BUDGET).terms, WORKLOAD)
+    assert [step.share for step in plan.steps] == pytest.approx([0.01, 0.99 * share, 0.99 * (1 - share)])
+
+
 def test_independent_data_have_less_than_half_the_error_of_unbiased_answers() -> None:
     budget = Budget.gdp(Fraction(1, 400))
     unbiased = Hdmm().run(private_statistics(table(), budget), WORKLOAD, generator=GENERATOR)

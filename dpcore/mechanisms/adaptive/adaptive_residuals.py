@@ -113,9 +113,9 @@ class AdaptiveResiduals:
     Choose it for answers of marginals, and with ``model: graphical`` for rows of marginals with few cells. The residual
     of a set of attributes is what its marginal adds to smaller marginals. A first call measures all of them. Each is
     then shrunk towards the table of maximum entropy that smaller marginals imply; how far is learnt from all residuals
-    with as many attributes. The second call spends the other half of the budget where it lowers the expected error of
-    these estimates the most: residuals that are surely small get nothing, those far above their noise get much. The
-    answers are consistent and non-negative. No junction tree limits which marginals can be answered.
+    with as many attributes. The second call spends the rest of the budget, a quarter or a half, where it lowers the
+    expected error of these estimates the most: residuals that are surely small get nothing, those far above their noise
+    get much. The answers are consistent and non-negative. No junction tree limits which marginals can be answered.
 
     Other estimates are made from the same values: the nearest non-negative answers, and if the noise is at least .1 %
     of the rows and one small graphical model holds all marginals, those of this model; if it is at least 1 % and the

@@ -78,6 +78,7 @@ class AdaptiveConstants:
     part_cells: Maximum number of cells of the junction tree of a part.
     small_marginal: Mean cells of the marginals of which a part is modelled, at most.
     max_noise: Above this noise, rounds that select marginals are better than measuring everything.
+    large_marginal, max_noise_of_large: The same limit for marginals of more cells than this on average.
     """
 
     total_share: float = 0.01
@@ -92,6 +93,8 @@ class AdaptiveConstants:
     part_cells: int = 2 * CELLS_IN_MB
     small_marginal: int = 16
     max_noise: float = 0.5
+    large_marginal: int = 250
+    max_noise_of_large: float = 0.3
 
 
 class _AveragedModel(NamedTuple):
@@ -165,9 +168,9 @@ class AdaptiveResiduals:
         design, memory_of_estimates = self._design(terms, workload)
         rows, (selection, chosen) = public_total(terms), self._selection(terms, workload)
         name = selection.traits.name
-        limit = f"{self.constants.max_noise:.0%} of the rows"
+        limit = f"{self._max_noise(workload):.0%} of the rows"
         noise = None if rows is None else self._noise(terms, design, rows)
-        if noise is not None and noise > self.constants.max_noise:
+        if noise is not None and noise > self._max_noise(workload):
             return replace(chosen, notes=(*chosen.notes, f"the noise of a marginal exceeds {limit}: {name} answers"))
         plan, costs = design.release_plan(terms), self._possible_costs(workload, noise)
         notes: tuple[str, ...] = (
@@ -203,7 +206,7 @@ class AdaptiveResiduals:
         total, shares = public_total(terms), self._shares(terms, design)
         rows, counted = row_total(private, queries.domain, shares[0])  # MEASURE
         noise = self._noise(terms, design, rows)
-        if noise > self.constants.max_noise:
+        if noise > self._max_noise(workload):
             return self._selected(private, workload, counted, generator, progress)
         work = BoundedWork(self.max_work, progress)
         work.report(_COUNTED)
@@ -317,6 +320,11 @@ class AdaptiveResiduals:
 
     def _has_few(self, design: MeasuredResiduals) -> bool:
         return len(design.plan.residuals) < self.constants.few_residuals
+
+    def _max_noise(self, workload: Workload) -> float:
+        queries, constants = table_marginals(workload, "adaptive_residuals"), self.constants
+        large = queries.size > constants.large_marginal * len(queries.cliques)
+        return min(constants.max_noise_of_large, constants.max_noise) if large else constants.max_noise
 
     def _noise(self, terms: PrivacyTerms, design: MeasuredResiduals, rows: float) -> float:
         """Expected L1 error of an unbiased marginal, as a part of the rows."""

@@ -16,6 +16,7 @@ from dpcore.estimation.graphical.answering.model import GraphicalModel
 from dpcore.estimation.reconstruction.weighted_mean import weighted_mean
 from dpcore.evaluation import exact_answers
 from dpcore.kernel.budget import Budget
+from dpcore.kernel.privacy_terms import PrivacyTerms
 from dpcore.mechanisms.adaptive import adaptive_residuals, predicted
 from dpcore.mechanisms.adaptive.adaptive_residuals import AdaptiveResiduals
 from dpcore.mechanisms.api import Release
@@ -121,6 +122,27 @@ def test_a_selection_is_measured_where_noise_would_prevail() -> None:
     assert not any(isinstance(measurement.queries, Products) for measurement in release.measurements)
     assert release.model is None
     assert release.answers.measured
+
+
+@pytest.mark.parametrize(
+    ("sizes", "noise", "limit"),
+    [((25, 10), 0.4, None), ((25, 10), 0.6, "50%"), ((9, 28), 0.2, None), ((9, 28), 0.4, "30%")],
+)
+def test_large_marginals_are_selected_from_less_noise_on(
+    sizes: tuple[int, int], noise: float, limit: str | None
+) -> None:
+    """The noise of one marginal, as a part of a public number of rows."""
+    domain = Domain(("a", "b"), sizes)
+    workload, codes = all_k_way(domain, 2), np.zeros((1, 2), dtype=np.int64)
+
+    def terms(units: int) -> PrivacyTerms:
+        return private_statistics(TinyTable(domain, codes), Budget.gdp(1), units=units).terms
+
+    design = MeasuredResiduals.of(terms(1), workload, error="absolute")
+    assert design is not None
+    units = round(design.absolute_error(terms(1)) * workload.queries.size / noise)
+    notes = [note for note in AdaptiveResiduals().plan(terms(units), workload).notes if "exceeds" in note]
+    assert notes == ([] if limit is None else [f"the noise of a marginal exceeds {limit} of the rows: aim answers"])
 
 
 def test_where_too_many_sets_lie_below_the_workload_they_are_weighed_once(monkeypatch: pytest.MonkeyPatch) -> None:

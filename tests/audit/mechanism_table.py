@@ -52,6 +52,7 @@ PURE = (Currency.PURE,)
 GAUSSIAN = tuple(currency for currency in Currency if currency is not Currency.PURE)
 EVERY = tuple(Currency)
 _ALL_RESIDUALS = with_constants(AdaptiveResiduals(), max_noise=math.inf)
+# Trials read what is measured, whatever is estimated from it.
 _ONLY_SHRUNKEN = with_constants(_ALL_RESIDUALS, mean_answers=0, model_noise=math.inf, part_noise=math.inf)
 
 # What the issue asks of a bound from below, as a part of the claim.
@@ -177,7 +178,7 @@ _SHRINKING = with_constants(ClippedGaussian(), marginals_share=0.3, histogram_sh
 _MOSTLY_ANSWERS = with_constants(ClippedGaussian(), histogram_share=0.01)
 _MOSTLY_PAIRS = with_constants(
     BasketMixture(), units_share=0.002, sizes_share=0.002, counts_share=0.004, pair_histogram_share=0.002,
-    fit=FitSettings(candidates=((1, 1.0),), trial_steps=5, steps=5, residual_tastes=0),  # Trials read what is measured.
+    fit=FitSettings(candidates=((1, 1.0),), trial_steps=5, steps=5, residual_tastes=0),  # As above.
 )  # fmt: skip
 _FEW_CANDIDATES = with_constants(FrequentItemsets(3), margin=0.0, pairs_per_listed=1, triples_per_listed=1)
 _MOSTLY_TRIPLES = with_constants(FrequentItemsets(), items_share=0.005, pairs_share=0.005, histogram_part=0.01)

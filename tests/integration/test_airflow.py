@@ -35,10 +35,10 @@ def test_a_killed_task_is_tried_again_and_charged_once(version: str, tmp_path: P
     (configs / "schema.yaml").rename(configs / "paint.schema.yaml")
     for path in (config, configs / "poor.yaml"):
         path.write_text(path.read_text().replace("schema.yaml", "paint.schema.yaml"))
-    own = ("-u PYTHONPYCACHEPREFIX", f"PYTHONPATH='{ROOT}'")
+    program = f"'{sys.executable}' -m tests.support.stalled_release"
     variables = {
         "MARQUEE_CONFIGS": str(configs),
-        "MARQUEE_RUN": f"env {' '.join(own)} '{sys.executable}' -m tests.support.stalled_release run",
+        "MARQUEE_RUN": f"env -u PYTHONPYCACHEPREFIX PYTHONPATH='{ROOT}' {program} run",
         "MARQUEE_SCHEDULE": "@daily",
         "MARQUEE_RETRY_SECONDS": "1",
         "MARQUEE_STALLED": str(stalled),

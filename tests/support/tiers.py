@@ -60,4 +60,4 @@ def skip_after_deadline(item: pytest.Item) -> None:
 def late_tests(skipped: Sequence[pytest.TestReport]) -> str:
     """What to say of the tests that the deadline left out; empty if it left out none."""
     late = sum(UNTIL in str(report.longrepr) for report in skipped)
-    return f"{late} tests of the full tier did not begin: they would be later than {UNTIL}" if late else ""
+    return f"{late} of the tests of the full tier did not begin before {UNTIL}" if late else ""

@@ -30,9 +30,9 @@ class DependenceTree:
     """
 
     def __init__(self, singles: Mapping[str, Real], pairs: Mapping[Clique, Real]) -> None:
-        self._singles = {name: table / table.sum() for name, table in singles.items()}
         from scipy.cluster.hierarchy import DisjointSet  # Only where it is called: it is slow to import.
 
+        self._singles = {name: table / table.sum() for name, table in singles.items()}
         self._total = float(next(iter(singles.values())).sum())
         self._neighbours: dict[str, list[tuple[str, Real]]] = {name: [] for name in singles}
         joined = DisjointSet(singles)

@@ -69,8 +69,8 @@ class AdaptiveConstants:
     decay: In the first call, each attribute of a residual after the first multiplies its share by this: large sets
         often have nothing to tell.
     few_residuals: Fewer residuals than this tell little of where the second call is needed. The first call then has
-        the shares of the least error without a second one.
-    first_share_of_few: Part that the first call gets in this case.
+        the shares of the least error without a second one, whatever ``decay``.
+    first_share_of_few: Takes the place of ``first_share`` for few residuals.
     mean_answers: Up to so many answers, the estimates are averaged with the nearest non-negative answers.
     model_noise: From this noise on, they are averaged with the answers of one model of all marginals too.
     model_cells: Maximum number of cells of the junction tree of that model.
@@ -78,7 +78,8 @@ class AdaptiveConstants:
     part_cells: Maximum number of cells of the junction tree of a part.
     small_marginal: Mean cells of the marginals of which a part is modelled, at most.
     max_noise: Above this noise, rounds that select marginals are better than measuring everything.
-    large_marginal, max_noise_of_large: The same limit for marginals of more cells than this on average.
+    large_marginal: Marginals of more cells than this on average are large.
+    max_noise_of_large: Takes the place of ``max_noise`` for large marginals.
     """
 
     total_share: float = 0.01
@@ -322,9 +323,10 @@ class AdaptiveResiduals:
         return len(design.plan.residuals) < self.constants.few_residuals
 
     def _max_noise(self, workload: Workload) -> float:
+        """Up to which noise everything is measured."""
         queries, constants = table_marginals(workload, "adaptive_residuals"), self.constants
         large = queries.size > constants.large_marginal * len(queries.cliques)
-        return min(constants.max_noise_of_large, constants.max_noise) if large else constants.max_noise
+        return constants.max_noise_of_large if large else constants.max_noise
 
     def _noise(self, terms: PrivacyTerms, design: MeasuredResiduals, rows: float) -> float:
         """Expected L1 error of an unbiased marginal, as a part of the rows."""

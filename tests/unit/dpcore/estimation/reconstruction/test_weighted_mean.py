@@ -100,7 +100,7 @@ def test_much_noise_leaves_it_nearer_to_the_truth_than_shrinking_alone(
 ) -> None:
     codes, queries = make(BITS), queries_of(BITS, 3)
     truth = exact(codes, queries)
-    pairs = [both(values, queries, max_cells) for values in measured(codes, queries, NOISY, 5)]
+    pairs = [both(values, queries, max_cells) for values in measured(codes, queries, NOISY, 10)]
     shrunken, mean = (np.mean([error(values, truth) for values in of_kind]) for of_kind in zip(*pairs, strict=True))
     assert mean < ratio * shrunken
 

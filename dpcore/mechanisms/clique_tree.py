@@ -243,7 +243,7 @@ class CliqueTree:
         """
         tolerance, iterations = (1e-3, 1000) if final else (1e-2, 300)
         prior_scale = self.constants.prior_scale if public is None else None
-        settings = FitSettings(prior_scale, tolerance, iterations)
+        settings = FitSettings(prior_scale, tolerance, iterations, empirical_bayes=final)
         domain = design.queries.domain
         return fit_model(domain, measured, rows_of(terms, domain, measured), settings, meter=meter, public=public)
 

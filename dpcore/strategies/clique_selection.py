@@ -20,6 +20,7 @@ Vector = NDArray[np.float64]
 Indices = NDArray[np.intp]
 _EXACT_GAINS: Final = 8  # Number of candidates per step whose gain is computed in full.
 _APPROXIMATE_GAINS: Final = 8 * _EXACT_GAINS  # Number of candidates per step whose approximate gain includes noise.
+_FIRST_STEPS: Final = 5  # Fixed-point steps for the shares of the single attributes.
 _FINAL_STEPS: Final = 20  # Fixed-point steps for the final shares.
 _MIN_GAIN: Final = 1e-4  # A clique is added only if it lowers the error by this relative amount.
 _MIN_RELATIVE_PULL: Final = 1e-3  # Smallest pull relative to the mean pull, so that no share becomes 0.
@@ -167,11 +168,11 @@ def choose_cliques(
     cells: The largest number of cells that the final model may have.
 
     The squared error of a target is modelled as the sum of the energies of its interactions; inside a measured clique
-    only the noise remains. Cliques are added greedily. Each step adds the clique that, with the budget split anew,
-    lowers the sum of weighted errors most; the steps end when no clique lowers it. At first only single attributes and
-    pairs are candidates, because large cliques use up the allowed cells although their errors are less certain. Larger
-    cliques become candidates afterwards, one order at a time. Finally, cliques whose removal lowers the error are
-    removed.
+    only the noise remains. The choice starts with all single attributes, because each of them alone gains little: most
+    targets hold others as well. Cliques are added greedily. Each step adds the clique that, with the budget split anew,
+    lowers the sum of weighted errors most; the steps end when no clique lowers it. At first only pairs are candidates,
+    because large cliques use up the allowed cells although their errors are less certain. Larger cliques become
+    candidates afterwards, one order at a time. Finally, cliques whose removal lowers the error are removed.
 
     Split of the budget: an error of the form sum of w_i n_i sigma_i is least for shares proportional to (w_i n_i)^(2/3)
     under Gaussian noise and (w_i n_i)^(1/2) under Laplace noise. Here w_i measures how much of the targets' errors is
@@ -179,7 +180,9 @@ def choose_cliques(
 
     Returns the selected cliques in the order of the candidates; their shares sum to at most 1.
     """
-    state = _State.of(dependence, share_to_noise, np.empty(0, dtype=np.intp), np.empty(0))
+    singles = np.flatnonzero(dependence.orders == 1)
+    shares = np.full(len(singles), 1 / max(1, len(singles)))
+    state = _State.of(dependence, share_to_noise, singles, shares).with_best_shares(_FIRST_STEPS)
     orders = sorted(set(dependence.orders.tolist()))
     for order in [order for order in orders if order > 1] or orders:
         state, structure = _with_helpful_cliques(state, structure, cells, dependence.orders <= order)

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpcore.domain import Clique, Domain
-from dpcore.estimation.graphical.fitting.empirical_bayes_counts import posterior_counts
+from dpcore.estimation.graphical.fitting.empirical_bayes_counts import NoisyCounts, posterior_counts
 from dpcore.estimation.reconstruction.dependence_tree import DependenceTree
 from dpcore.estimation.reconstruction.nonnegative import nonnegative_consistent
 from dpcore.estimation.reconstruction.residuals import Residuals
@@ -114,12 +114,12 @@ def _by_order(queries: Marginals) -> Iterator[list[Clique]]:
 
 
 def _single(residuals: Residuals, parts: Sequence[Clique], smaller: Mapping[Clique, Real]) -> dict[Clique, Real]:
-    """The one-way marginals, by empirical Bayes within each attribute."""
-    tables, rows = {}, float(smaller[()])
+    """The one-way marginals, by empirical Bayes."""
+    rows, noisy = float(smaller[()]), []
     for part in parts:
         residual, variance = residuals.residual(part)
-        tables[part] = posterior_counts(rows / residual.size + residual.ravel(), variance**0.5, rows)
-    return tables
+        noisy.append(NoisyCounts(rows / residual.size + residual.ravel(), variance**0.5))
+    return dict(zip(parts, posterior_counts(noisy, rows), strict=True))
 
 
 @final

@@ -136,8 +136,10 @@ def select_marginals(
     nodes: Nodes of a public model, which the junction tree holds, if ``fit`` starts from it. Its errors are
         then expected to be small and many (``_mean_square_errors``); those of independent attributes, few and large.
 
-    Returns the one-way marginals if no clique is expected to lower the error.
+    Returns the one-way marginals if no clique is expected to lower the error, or if there are no noisy errors.
     """
+    if not errors:
+        return [(design.marginal(clique), share) for clique, share in design.one_way_shares(budget)]
     facts = _Facts.of(terms, design, measured, fit, errors, budget)
     selected = facts.chosen(nodes, max_model_mb)
     shares = [(facts.cliques[clique.candidate_index], budget * clique.share) for clique in selected]

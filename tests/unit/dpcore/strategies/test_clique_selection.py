@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from fractions import Fraction
 from itertools import combinations
 
 import numpy as np
@@ -12,7 +13,13 @@ from numpy.typing import NDArray
 
 from dpcore.domain import Clique, Domain
 from dpcore.estimation.graphical.structure.triangulation import Triangulation
-from dpcore.strategies.clique_selection import NoisyDependence, ShareToNoise, choose_cliques
+from dpcore.strategies.clique_selection import (
+    NoisyDependence,
+    SelectedClique,
+    ShareToNoise,
+    choose_cliques,
+    expected_error,
+)
 
 DOMAIN = Domain.of({"a": 4, "b": 4, "c": 4, "d": 4, "e": 4})
 PAIRS = tuple(combinations(DOMAIN.names, 2))
@@ -139,7 +146,7 @@ def test_the_structure_stays_within_its_cells() -> None:
 
 
 def test_what_was_measured_before_is_measured_less() -> None:
-    """Single attributes with little to gain get little, those with much to gain most."""
+    """Single attributes with little to gain get little, those with much to gain more than any pair but the dependent."""
     ones = tuple((name,) for name in DOMAIN.names)
     errors = {("a", "b"): 5000.0} | dict.fromkeys(ones, ABSOLUTE * 4 * 0.1)
     result = chosen(known(errors, TRIPLES, ones + PAIRS), purse(1.0, ones + PAIRS, before=100.0))
@@ -148,7 +155,25 @@ def test_what_was_measured_before_is_measured_less() -> None:
     wide = {("a", "b"): 5000.0} | dict.fromkeys(ones, ABSOLUTE * 4 * 40.0)
     more = chosen(known(wide, TRIPLES, ones + PAIRS), purse(1.0, ones + PAIRS, before=40.0**-2))
     assert {name for clique in more for name in clique} == set(DOMAIN.names)
-    assert sum(more.values()) - more["a", "b"] > 0.5
+    assert set(more) == {("a", "b"), ("c",), ("d",), ("e",)}
+    assert sum(more.values()) - more["a", "b"] > 2 * (sum(result.values()) - result["a", "b"])
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_no_other_set_of_single_attributes_and_pairs_does_much_better(seed: int) -> None:
+    """Against all sets of eight candidates with equal shares, where each attribute alone gains little."""
+    ones = tuple((name,) for name in DOMAIN.names)
+    candidates = (*ones, ("a", "b"), ("c", "d"), ("d", "e"))
+    random = np.random.default_rng(seed)
+    errors = {("a", "b"): 5000.0} | {one: float(random.uniform(20, 400)) for one in ones}
+    dependence, noise = known(errors, TRIPLES, candidates), purse(1.0, candidates, before=40.0**-2)
+    selected = choose_cliques(dependence, noise, Triangulation.of(DOMAIN, []), 1e9)
+    others = [
+        expected_error(dependence, noise, [SelectedClique(index, Fraction(1, count)) for index in some])
+        for count in range(1, len(candidates) + 1)
+        for some in combinations(range(len(candidates)), count)
+    ]
+    assert expected_error(dependence, noise, selected) < 1.01 * min(others)
 
 
 def test_nothing_is_chosen_where_nothing_helps() -> None:

@@ -238,6 +238,8 @@ class CliqueTree:
     ) -> GraphicalFit:
         """Fits the model: roughly before the selection, more precisely at the end.
 
+        The last fit replaces one-way counts by their posterior medians, and each pair has a prior scale of its own.
+
         public: The model of the public table, if it takes the place of independent attributes. How far the measured
             marginals lie from it is then learnt.
         """

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.random import Generator
 
 from dpcore.domain import Clique, Domain
-from dpcore.estimation.graphical.fitting.fit import GraphicalFit, fit_model
+from dpcore.estimation.graphical.fitting.fit import FitSettings, GraphicalFit, fit_model
 from dpcore.estimation.graphical.fitting.work import WorkMeter
 from dpcore.kernel.events import Event
 from dpcore.kernel.privacy_terms import PrivacyTerms
@@ -80,7 +80,8 @@ class Mst:
     Guarantee: the budget's, by adaptive composition of the kernel's selections and measurements.
 
     Source: McKenna, Miklau and Sheldon, "Winning the NIST Contest" (2021), section 4, with thirds of the budget as
-    published. Rare values are not merged; instead the fit has a prior that attributes are independent.
+    published. Rare values are not merged; instead the last fit has a prior that attributes are independent, and
+    replaces one-way counts by their posterior medians.
     """
 
     traits: ClassVar[Traits] = Traits(
@@ -280,6 +281,8 @@ def _fit(
     domain: Domain,
     measured: Sequence[Measurement],
     meter: WorkMeter,
-    warm: GraphicalFit | None = None,
+    independent: GraphicalFit | None = None,
 ) -> GraphicalFit:
-    return fit_model(domain, measured, rows_of(terms, domain, measured), warm=warm, meter=meter)
+    """Fits a model; the last one, which starts from that of the one-way marginals, with priors that are learnt."""
+    settings = FitSettings(empirical_bayes=independent is not None)
+    return fit_model(domain, measured, rows_of(terms, domain, measured), settings, independent, meter=meter)

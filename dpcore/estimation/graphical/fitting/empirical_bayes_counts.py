@@ -18,7 +18,7 @@ from typing import Final, final
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import betainc, betaincc, betaincinv, gammainc, gammaincc, gammaincinv
+from scipy.special import betainc, betaincinv, gammainc, gammaincc, gammaincinv
 
 from dpcore.estimation.graphical.fitting.linear_measurements import LinearMeasurement
 

@@ -146,7 +146,7 @@ def test_the_structure_stays_within_its_cells() -> None:
 
 
 def test_what_was_measured_before_is_measured_less() -> None:
-    """Single attributes with little to gain get little, those with much to gain more than any pair but the dependent."""
+    """Single attributes with little to gain get little, those with much to gain get more."""
     ones = tuple((name,) for name in DOMAIN.names)
     errors = {("a", "b"): 5000.0} | dict.fromkeys(ones, ABSOLUTE * 4 * 0.1)
     result = chosen(known(errors, TRIPLES, ones + PAIRS), purse(1.0, ones + PAIRS, before=100.0))

@@ -95,7 +95,9 @@ def test_counts_of_two_values_are_posterior_medians(first: float, stddev: float)
         likelihoods.append(weights.mean())
     mixed = np.array(likelihoods) * learnt([np.array(likelihoods)])
     counts = np.concatenate([counts for counts, _ in posteriors])
-    weights = np.concatenate([part * weights for part, (_, weights) in zip(mixed / mixed.sum(), posteriors, strict=True)])
+    weights = np.concatenate(
+        [part * weights for part, (_, weights) in zip(mixed / mixed.sum(), posteriors, strict=True)]
+    )
     ascending = np.argsort(counts)
     median = counts[ascending][np.searchsorted(np.cumsum(weights[ascending]), 0.5)]
     found = alone(np.array([first, 1_000.0 - first]), stddev, 1_000.0)

@@ -12,6 +12,7 @@ has their mean.
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final, final
@@ -57,7 +58,7 @@ class NoisyCounts:
     def min_sum(self) -> float:
         """The least sum of the unknown counts: what was measured of it may be mere noise."""
         unknown = int(self.unknown.sum())
-        return self.stddev * min(max(self.values.size - unknown, 1), unknown) ** 0.5 / 2
+        return self.stddev * math.sqrt(min(max(self.values.size - unknown, 1), unknown)) / 2
 
 
 def with_posterior_counts(measurements: Sequence[LinearMeasurement], total: float) -> list[LinearMeasurement]:

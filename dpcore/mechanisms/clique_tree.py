@@ -19,7 +19,13 @@ from dpcore.kernel.private_statistics import PrivateStatistics
 from dpcore.measurement import Measurement
 from dpcore.mechanisms.api import Plan, Progress, Release, Step, Traits, silent
 from dpcore.mechanisms.shared.bounded_work import DEFAULT_MAX_WORK, BoundedWork, check_max_work
-from dpcore.mechanisms.shared.marginal_selection import Design, expected_l1_error, noisy_errors, select_marginals
+from dpcore.mechanisms.shared.marginal_selection import (
+    Design,
+    expected_l1_error,
+    noisy_errors,
+    noisy_errors_of_forest,
+    select_marginals,
+)
 from dpcore.mechanisms.shared.pgm_common import (
     CELLS_IN_MB,
     COPIES,
@@ -87,7 +93,8 @@ class CliqueTree:
         accurate and takes longer to fit.
     order: Maximum number of attributes of a candidate, 2 or 3; the candidates are the subsets of the workload's
         cliques. With 3, errors of triples are requested if their noise is below 5 % of the number of rows, and errors
-        of pairs if it is below 30 %.
+        of pairs if it is below 30 %. Above it, a spanning forest of pairs is selected as by ``mst``, and errors of its
+        pairs alone are requested, if their noise is below 15 %.
     max_work: Limit of the work of a run, in units of 2^30 cells that are read; a unit takes about a second. Fits stop
         there, perhaps further from their optimum.
 
@@ -138,7 +145,11 @@ class CliqueTree:
         start = Step("measure one-way marginals", start_share, len(design.one_way), max_stddev)
         errors = Step("measure errors of pairs and triples", errors_share, self.order - 1)
         memory = 40 * design.cells + int(COPIES * 8 * self.max_model_mb * CELLS_IN_MB)
-        notes = ("the noisy errors decide how many cliques are measured", *uniform_note(design.queries))
+        notes = (
+            "the noisy errors decide how many cliques are measured; if the noise would be too large, they are those of a "
+            "spanning forest of pairs alone",
+            *uniform_note(design.queries),
+        )
         seconds, limited = self._predicted(design, workload)
         notes += limited
         if self.public is None:
@@ -174,7 +185,10 @@ class CliqueTree:
             else:
                 public = None
         work.enter("choice of a batch of marginals")
-        errors = noisy_errors(private, design, fit, Fraction(self.constants.errors_share))  # MEASURE
+        errors_share = Fraction(self.constants.errors_share)
+        errors = noisy_errors(private, design, fit, errors_share)  # MEASURE
+        if not errors and public is None:
+            errors = noisy_errors_of_forest(private, design, fit, errors_share)  # SELECT
         work.report(_CHOSEN * (1 - float(private.remaining_share)))
         budget = private.remaining_share
         nodes = () if public is None else public.tree.nodes

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import combinations
@@ -17,7 +17,6 @@ from dpcore.estimation.graphical.fitting.work import WorkMeter
 from dpcore.kernel.events import Event
 from dpcore.kernel.privacy_terms import PrivacyTerms
 from dpcore.kernel.private_statistics import PrivateStatistics
-from dpcore.kernel.scores import L1Error
 from dpcore.measurement import Measurement
 from dpcore.mechanisms.api import Plan, Progress, Release, Step, Traits, silent
 from dpcore.mechanisms.shared.bounded_work import DEFAULT_MAX_WORK, BoundedWork, check_max_work
@@ -38,6 +37,7 @@ from dpcore.mechanisms.shared.predicted_seconds import (
     limit_notes,
     run_seconds,
 )
+from dpcore.mechanisms.shared.spanning_forest import edges_of_forest, select_forest
 from dpcore.queries import Marginals
 from dpcore.uncertainty import of_model
 from dpcore.workload import Workload
@@ -132,7 +132,9 @@ class Mst:
         independent = _fit(private.terms, domain, measured, work.enter("one-way marginals").part(_FIT))  # ESTIMATE
         ticks = design.measure.calls + 1
         work.enter("choice of pairs")
-        tree = _select_tree(private, design, independent) if design.select.calls else design.pairs  # SELECT
+        tree = design.pairs
+        if design.select.calls:
+            tree = select_forest(private, queries, design.pairs, independent, design.select.share_per_call)  # SELECT
         for done, pair in enumerate(tree):
             progress(done + 1, ticks)
             measured.append(private.measure(queries.only([pair]), design.measure.share_per_call))  # MEASURE
@@ -159,7 +161,7 @@ class Mst:
         all_pairs = list(combinations(names, 2))
         max_pair_cells = int(self.max_model_mb * CELLS_IN_MB) // max(1, len(names) - 1)
         pairs = _small_pairs(queries.domain, all_pairs, max_pair_cells)
-        edges = len(list(_spanning_forest(names, pairs)))
+        edges = edges_of_forest(pairs)
         one_way_share = Fraction(self.constants.one_way_share) if edges else Fraction(1)
         select_share = Fraction(self.constants.select_share) if len(pairs) > edges else Fraction(0)
         excluded = len(all_pairs) - len(pairs)
@@ -228,44 +230,6 @@ class _Design:
         if self.select.calls:
             events.append(terms.selected(self.select.share_per_call, self.select.calls))
         return tuple(events)
-
-
-def _select_tree(private: PrivateStatistics, design: _Design, independent: GraphicalFit) -> list[Clique]:
-    """Selects the edges of a spanning forest, one per round, among the pairs that join two components."""
-    estimates = dict(zip(design.pairs, independent.calibrated.marginals(design.pairs), strict=True))
-    forest = _Forest(design.one_way.cliques)
-    while candidates := forest.joining(design.pairs):
-        estimate = independent.total * np.concatenate([estimates[pair].ravel() for pair in candidates])
-        score = L1Error(estimate, np.ones(len(candidates)), np.zeros(len(candidates)))
-        forest.join(candidates[private.select(design.queries.only(candidates), score, design.select.share_per_call)])
-    return forest.edges
-
-
-class _Forest:
-    """A forest over attributes, which starts without edges."""
-
-    def __init__(self, attributes: Sequence[Clique]) -> None:
-        self._component = {name: index for index, (name,) in enumerate(attributes)}
-        self.edges: list[Clique] = []
-
-    def joining(self, pairs: Sequence[Clique]) -> list[Clique]:
-        """The pairs whose attributes lie in different components."""
-        return [pair for pair in pairs if self._component[pair[0]] != self._component[pair[1]]]
-
-    def join(self, pair: Clique) -> None:
-        kept, merged = (self._component[name] for name in pair)
-        self._component = {
-            name: kept if component == merged else component for name, component in self._component.items()
-        }
-        self.edges.append(pair)
-
-
-def _spanning_forest(names: Sequence[str], pairs: Sequence[Clique]) -> Iterator[Clique]:
-    """The edges of one spanning forest; all spanning forests of the same pairs have equally many edges."""
-    forest = _Forest([(name,) for name in names])
-    while joining := forest.joining(pairs):
-        forest.join(joining[0])
-        yield joining[0]
 
 
 def _small_pairs(domain: Domain, pairs: Sequence[Clique], max_cells: int) -> tuple[Clique, ...]:

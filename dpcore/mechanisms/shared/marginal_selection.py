@@ -22,6 +22,7 @@ from dpcore.kernel.privacy_terms import PrivacyTerms
 from dpcore.kernel.private_statistics import PrivateStatistics
 from dpcore.measurement import Measurement, Noise, NoisyErrors
 from dpcore.mechanisms.shared.pgm_common import CELLS_IN_MB, clique_weights, modelled
+from dpcore.mechanisms.shared.spanning_forest import edges_of_forest, select_forest
 from dpcore.queries import Marginals
 from dpcore.strategies.allocation import split_by_size
 from dpcore.strategies.clique_selection import (
@@ -36,6 +37,7 @@ from dpcore.workload import Workload
 _MAX_CELLS: Final = 1 << 26  # Cells of all candidates together: each vector over them then takes 512 MiB.
 # Maximum noise in errors of pairs and of triples, as a fraction of the rows; above it the selection would be random.
 _MAX_RELATIVE_NOISE: Final = (0.3, 0.05)
+_MAX_NOISE_OF_FOREST: Final = 0.15  # The same for the errors of the pairs of a forest.
 
 
 @final
@@ -106,6 +108,27 @@ def noisy_errors(private: PrivateStatistics, design: Design, fit: GraphicalFit, 
         estimate = fit.total * fit.calibrated.vector(queries.cliques)
         noisy.append(private.measure_errors(queries, estimate, group_share))
     return noisy
+
+
+def noisy_errors_of_forest(
+    private: PrivateStatistics, design: Design, fit: GraphicalFit, share: Fraction
+) -> list[NoisyErrors]:
+    """Selects a spanning forest of pairs, and measures the noisy errors of these alone, for at most ``share``.
+
+    For many attributes and few rows, where the noise in errors of all pairs would exceed 30 % of the rows: a forest has
+    fewer pairs, so that there is less noise. Nothing is asked if it would still exceed 15 %, or if all pairs form one
+    forest. The errors are measured anew, so that the choice of the largest does not bias them.
+
+    fit: The model of the one-way marginals.
+    """
+    pairs = design.by_order[0] if design.by_order else ()
+    edges, half = edges_of_forest(pairs), share / 2
+    limit = _MAX_NOISE_OF_FOREST * fit.total
+    if edges == len(pairs) or not _is_noise_at_most(private.terms, design.queries.only(pairs[:edges]), half, limit):
+        return []
+    forest = select_forest(private, design.queries, pairs, fit, half / edges)  # SELECT
+    queries = design.queries.only(sorted(forest, key=pairs.index))
+    return [private.measure_errors(queries, fit.total * fit.calibrated.vector(queries.cliques), half)]  # MEASURE
 
 
 def _is_noise_at_most(terms: PrivacyTerms, queries: Marginals, share: Fraction, max_scale: float) -> bool:

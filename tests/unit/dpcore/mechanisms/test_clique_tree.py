@@ -82,6 +82,35 @@ def test_with_little_budget_it_measures_single_attributes_alone() -> None:
     assert not [charge for charge in private.charges if "errors" in charge.label]
 
 
+WIDE = Domain.of({f"w{place:02d}": 2 for place in range(24)})
+COPIED = tuple((f"w{place:02d}", f"w{place + 1:02d}") for place in range(0, 24, 2))
+
+
+def wide_table() -> TinyTable:
+    """The attributes are equal in pairs."""
+    codes = np.random.default_rng(3).integers(0, 2, (2_000, 24))
+    codes[:, 1::2] = codes[:, ::2]
+    return TinyTable(WIDE, codes)
+
+
+def test_where_errors_of_all_pairs_would_be_noise_it_selects_a_forest(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Noise of 34 % of the rows in errors of all 276 pairs, of 14 % in those of a forest."""
+    budget, workload = Budget.gdp(Fraction(6, 1000)), all_k_way(WIDE, 2)
+    private = private_statistics(wide_table(), budget, units=2_000)
+    release = CliqueTree().run(private, workload, generator=np.random.default_rng(0))
+    assert private.remaining_share < 1e-9
+    found = [clique for clique in measured(release) if len(clique) == 2]
+    assert len(set(found) & set(COPIED)) >= 8
+    assert len(found) <= 23
+    monkeypatch.setattr(marginal_selection, "_MAX_NOISE_OF_FOREST", 0.0)
+    private = private_statistics(wide_table(), budget, units=2_000)
+    alone = CliqueTree().run(private, workload, generator=np.random.default_rng(0))
+    assert {len(clique) for clique in measured(alone)} == {1}
+    exact = wide_table().aggregate(QueryAnswers(workload.queries))
+    errors = [np.abs(some.answers.values - exact).sum() for some in (release, alone)]
+    assert errors[0] < 0.7 * errors[1]
+
+
 def test_the_model_stays_within_its_size() -> None:
     codes = RANDOM.integers(0, 2, (500, 1)).repeat(6, axis=1) % np.array(DOMAIN.sizes)  # Every pair depends.
     private = private_statistics(TinyTable(DOMAIN, codes), Budget.gdp(100))

@@ -146,8 +146,8 @@ class CliqueTree:
         errors = Step("measure errors of pairs and triples", errors_share, self.order - 1)
         memory = 40 * design.cells + int(COPIES * 8 * self.max_model_mb * CELLS_IN_MB)
         notes = (
-            "the noisy errors decide how many cliques are measured; if the noise would be too large, they are those of a "
-            "spanning forest of pairs alone",
+            "the noisy errors decide how many cliques are measured; if the noise would be too large, they are those of "
+            "a spanning forest of pairs alone",
             *uniform_note(design.queries),
         )
         seconds, limited = self._predicted(design, workload)

@@ -132,7 +132,7 @@ class Mst:
         independent = _fit(private.terms, domain, measured, work.enter("one-way marginals").part(_FIT))  # ESTIMATE
         ticks = design.measure.calls + 1
         work.enter("choice of pairs")
-        tree = design.pairs
+        tree: Sequence[Clique] = design.pairs
         if design.select.calls:
             tree = select_forest(private, queries, design.pairs, independent, design.select.share_per_call)  # SELECT
         for done, pair in enumerate(tree):

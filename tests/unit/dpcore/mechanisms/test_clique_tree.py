@@ -99,6 +99,9 @@ def test_where_errors_of_all_pairs_would_be_noise_it_selects_a_forest(monkeypatc
     private = private_statistics(wide_table(), budget, units=2_000)
     release = CliqueTree().run(private, workload, generator=np.random.default_rng(0))
     assert private.remaining_share < 1e-9
+    asked = [charge for charge in private.charges if charge.label.startswith(("select", "measure errors"))]
+    assert len(asked) == 24
+    assert float(sum(charge.amount for charge in asked) / budget.amount) == pytest.approx(0.1, rel=1e-6)
     found = [clique for clique in measured(release) if len(clique) == 2]
     assert len(set(found) & set(COPIED)) >= 8
     assert len(found) <= 23

@@ -1,4 +1,4 @@
-"""A one-shot mechanism: noisy errors of all candidates, then the marginals that these errors select, then one fit."""
+"""A one-shot mechanism: noisy errors of the candidates, then the marginals that these errors select, then one fit."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ from dpcore.workload import Workload
 
 _CHOSEN: Final = 0.9  # Of the progress, per share of the budget that is spent before the batch.
 _FITTED: Final = 0.9  # Of the progress, if the last fit comes to its limit.
-_FIT: Final = 0.25  # Part of the remaining work that a fit of one-way marginals may take.
+_FIT: Final = 0.25  # Part of the remaining work that a fit of one-way marginals, or a forest, may take.
 
 
 @dataclass(frozen=True)
@@ -92,9 +92,10 @@ class CliqueTree:
     max_model_mb: Maximum size of the junction tree of the selected cliques, in MiB. A larger model is slightly more
         accurate and takes longer to fit.
     order: Maximum number of attributes of a candidate, 2 or 3; the candidates are the subsets of the workload's
-        cliques. With 3, errors of triples are requested if their noise is below 5 % of the number of rows, and errors
-        of pairs if it is below 30 %. Above it, a spanning forest of pairs is selected as by ``mst``, and errors of its
-        pairs alone are requested, if their noise is below 15 %.
+        cliques. Errors of pairs are requested if their noise is below 30 % of the number of rows, and then, with 3,
+        errors of triples if theirs is below 5 %. If all pairs have too much noise, but the pairs of a spanning forest
+        would have less than 15 %, a forest is selected as by ``mst``, and errors of its pairs alone are requested; not
+        so with an accepted public table.
     max_work: Limit of the work of a run, in units of 2^30 cells that are read; a unit takes about a second. Fits stop
         there, perhaps further from their optimum.
 
@@ -103,8 +104,8 @@ class CliqueTree:
     the model keeps to it where nothing was measured. How far measured marginals are drawn towards it is learnt from
     them.
 
-    Guarantee: the budget's, by adaptive composition of the kernel's measurements. A public table is fixed: it is the
-    same for neighbouring datasets.
+    Guarantee: the budget's, by adaptive composition of the kernel's selections and measurements. A public table is
+    fixed: it is the same for neighbouring datasets.
 
     Source: this project. The outline (noisy errors of all candidates, then a closed-form split of the budget) is that
     of SWIFT in dpsynth; ``choose_cliques`` has the selection and the split.
@@ -146,8 +147,8 @@ class CliqueTree:
         errors = Step("measure errors of pairs and triples", errors_share, self.order - 1)
         memory = 40 * design.cells + int(COPIES * 8 * self.max_model_mb * CELLS_IN_MB)
         notes = (
-            "the noisy errors decide how many cliques are measured; if the noise would be too large, they are those of "
-            "a spanning forest of pairs alone",
+            "the noisy errors decide how many cliques are measured; if noise would prevail, they are those of a "
+            "spanning forest of pairs, which takes as many selections, or there are none",
             *uniform_note(design.queries),
         )
         seconds, limited = self._predicted(design, workload)
@@ -184,11 +185,11 @@ class CliqueTree:
                 fit = informed
             else:
                 public = None
-        work.enter("choice of a batch of marginals")
+        meter = work.enter("choice of a batch of marginals")
         errors_share = Fraction(self.constants.errors_share)
         errors = noisy_errors(private, design, fit, errors_share)  # MEASURE
         if not errors and public is None:
-            errors = noisy_errors_of_forest(private, design, fit, errors_share)  # SELECT
+            errors = noisy_errors_of_forest(private, design, fit, errors_share, meter.part(_FIT))  # SELECT
         work.report(_CHOSEN * (1 - float(private.remaining_share)))
         budget = private.remaining_share
         nodes = () if public is None else public.tree.nodes
@@ -252,7 +253,8 @@ class CliqueTree:
     ) -> GraphicalFit:
         """Fits the model: roughly before the selection, more precisely at the end.
 
-        The last fit replaces one-way counts by their posterior medians, and each pair has a prior scale of its own.
+        The last fit replaces one-way counts by their posterior medians, and each pair has a prior scale of its own,
+        unless a public table takes the place of independent attributes.
 
         public: The model of the public table, if it takes the place of independent attributes. How far the measured
             marginals lie from it is then learnt.

@@ -25,6 +25,7 @@ _FINAL_STEPS: Final = 20  # Fixed-point steps for the final shares.
 _MIN_GAIN: Final = 1e-4  # A clique is added only if it lowers the error by this relative amount.
 _MIN_RELATIVE_PULL: Final = 1e-3  # Smallest pull relative to the mean pull, so that no share becomes 0.
 _NOISE_PART: Final = 0.5  # Part of the standard deviation of a noisy squared error that counts as noise.
+_MIN_PULLS: Final = 1e-3  # Below this part of the error, per clique, the noise of a clique does not matter.
 _MIN_ERROR: Final = 1e-9  # Smallest error in counts, so that its logarithm exists.
 
 
@@ -178,7 +179,8 @@ def choose_cliques(
     under Gaussian noise and (w_i n_i)^(1/2) under Laplace noise. Here w_i measures how much of the targets' errors is
     noise of clique i; it is updated whenever a clique is added.
 
-    Returns the selected cliques in the order of the candidates; their shares sum to at most 1.
+    Returns the selected cliques in the order of the candidates; their shares sum to at most 1. There is at least one if
+    there are single attributes among the candidates.
     """
     singles = np.flatnonzero(dependence.orders == 1)
     shares = np.full(len(singles), 1 / max(1, len(singles)))
@@ -254,8 +256,11 @@ class _State:
 
     @property
     def next_share(self) -> float:
-        """The initial share of one more clique."""
-        return 1 / (len(self.indices) + 1)
+        """The initial share of one more clique: as much as others have on average whose noise matters."""
+        if len(self.indices) == 0:
+            return 1.0
+        matter = int((self.pulls * len(self.pulls) > _MIN_PULLS * self.error).sum())
+        return 1 / (max(1, matter) + 1)
 
     def with_clique(self, index: int) -> _State:
         """The state with one more clique."""

@@ -17,11 +17,13 @@ from dpcore.errors import ScaleError
 from dpcore.estimation.graphical.fitting.expected_error import expected_errors
 from dpcore.estimation.graphical.fitting.fit import GraphicalFit
 from dpcore.estimation.graphical.fitting.linear_measurements import precision_of
+from dpcore.estimation.graphical.fitting.work import WorkMeter
 from dpcore.estimation.graphical.structure.triangulation import Triangulation
 from dpcore.kernel.privacy_terms import PrivacyTerms
 from dpcore.kernel.private_statistics import PrivateStatistics
 from dpcore.measurement import Measurement, Noise, NoisyErrors
 from dpcore.mechanisms.shared.pgm_common import CELLS_IN_MB, clique_weights, modelled
+from dpcore.mechanisms.shared.predicted_seconds import scoring_reads
 from dpcore.mechanisms.shared.spanning_forest import edges_of_forest, select_forest
 from dpcore.queries import Marginals
 from dpcore.strategies.allocation import split_by_size
@@ -111,22 +113,28 @@ def noisy_errors(private: PrivateStatistics, design: Design, fit: GraphicalFit, 
 
 
 def noisy_errors_of_forest(
-    private: PrivateStatistics, design: Design, fit: GraphicalFit, share: Fraction
+    private: PrivateStatistics, design: Design, fit: GraphicalFit, share: Fraction, meter: WorkMeter
 ) -> list[NoisyErrors]:
     """Selects a spanning forest of pairs, and measures the noisy errors of these alone, for at most ``share``.
 
     For many attributes and few rows, where the noise in errors of all pairs would exceed 30 % of the rows: a forest has
     fewer pairs, so that there is less noise. Nothing is asked if it would still exceed 15 %, or if all pairs form one
-    forest. The errors are measured anew, so that the choice of the largest does not bias them.
+    forest, or if the selections would take more work than there is. The errors are measured anew, so that the choice of
+    the largest does not bias them.
 
     fit: The model of the one-way marginals.
+    meter: Counts the work of the selections.
     """
     pairs = design.by_order[0] if design.by_order else ()
     edges, half = edges_of_forest(pairs), share / 2
     limit = _MAX_NOISE_OF_FOREST * fit.total
-    if edges == len(pairs) or not _is_noise_at_most(private.terms, design.queries.only(pairs[:edges]), half, limit):
+    work = edges * scoring_reads(len(pairs), int(design.sizes(pairs).sum()), 0.0)
+    if edges == len(pairs) or work > meter.remaining:
+        return []
+    if not _is_noise_at_most(private.terms, design.queries.only(pairs[:edges]), half, limit):
         return []
     forest = select_forest(private, design.queries, pairs, fit, half / edges)  # SELECT
+    meter.spend(work)
     queries = design.queries.only(sorted(forest, key=pairs.index))
     return [private.measure_errors(queries, fit.total * fit.calibrated.vector(queries.cliques), half)]  # MEASURE
 
@@ -159,14 +167,14 @@ def select_marginals(
     nodes: Nodes of a public model, which the junction tree holds, if ``fit`` starts from it. Its errors are
         then expected to be small and many (``_mean_square_errors``); those of independent attributes, few and large.
 
-    Returns the one-way marginals if no clique is expected to lower the error, or if there are no noisy errors.
+    Returns the one-way marginals if there are no noisy errors.
     """
     if not errors:
         return [(design.marginal(clique), share) for clique, share in design.one_way_shares(budget)]
     facts = _Facts.of(terms, design, measured, fit, errors, budget)
     selected = facts.chosen(nodes, max_model_mb)
     shares = [(facts.cliques[clique.candidate_index], budget * clique.share) for clique in selected]
-    return [(design.marginal(clique), share) for clique, share in shares or design.one_way_shares(budget)]
+    return [(design.marginal(clique), share) for clique, share in shares]
 
 
 def selection_error(

@@ -1,4 +1,4 @@
-"""A spanning forest of dependent pairs of attributes, whose edges the exponential mechanism selects one by one."""
+"""A spanning forest of dependent pairs of attributes, whose edges are selected privately, one by one."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 The shares of an attribute's values have a symmetric Dirichlet prior. With a large shape parameter it expects nearly
 equal shares, with a small one a few large shares among many zeros. How common each of eleven shapes is among the
-attributes of the table is learnt from all of them, by maximum likelihood.
+attributes of the table is learnt from all of them, by maximum likelihood, with a few attributes of unknown shape added.
 
 The share of one of two values then has a beta prior. Of more values, each count has a gamma prior, independent of the
 others. Counts far above the noise are called *known*; the gamma prior is that of the other counts of the attribute, and
@@ -30,7 +30,7 @@ _OPEN: Final = 0.1  # The chance that an attribute is like none of the others.
 _STEPS: Final = 100  # Steps of expectation-maximisation.
 _QUANTILES: Final = np.array([0.0, *(np.arange(1, 32) / 32), 1 - 1e-3, 1 - 1e-5])
 _PIECES: Final = 129  # Number of evenly spaced edges of the integration grid.
-_REACH: Final = 6.0  # The even edges end this many standard deviations above the largest noisy count.
+_REACH: Final = 6.0  # The even edges end this many standard deviations away from noisy counts.
 _KNOTS: Final = 64  # Largest number of noisy counts whose posteriors are computed; others are interpolated.
 _KNOWN_FROM: Final = 20.0  # A count is known if it is more than this many standard deviations above 0.
 _MAX_SHIFT: Final = 2.0  # A known count moves by at most this many standard deviations.
@@ -43,7 +43,7 @@ class NoisyCounts:
     """The noisy counts of an attribute's values, whose sum is the number of rows.
 
     values: float64 [size].
-    stddev: Standard deviation of the noise in each of them, > 0. It is approximately Gaussian, and sums to 0.
+    stddev: Standard deviation of the noise in each of them, > 0. The noise is approximately Gaussian, and sums to 0.
     """
 
     values: Vector
@@ -161,9 +161,8 @@ class _Posteriors:
             prior = _probabilities(gammainc(shapes, standardised), gammaincc(shapes, standardised))
         knots, _, log_likelihoods = _at_knots(noisy, stddev, edges, prior)
         evidence = np.array([np.interp(noisy, knots, shape).mean() for shape in log_likelihoods])
-        # Counts with a fixed sum tell as much as one count fewer.
-        freedom = noisy.size - 1 if noisy.size == attribute.values.size else noisy.size
-        return cls(noisy, stddev, edges, prior, freedom * evidence)
+        # Counts whose sum is known, or is that of their prior, tell as much as one count fewer.
+        return cls(noisy, stddev, edges, prior, (noisy.size - 1) * evidence)
 
     def medians(self, chances: Vector) -> Vector:
         """Medians of the posteriors, averaged over the shapes, float64 [counts], positive."""
@@ -176,9 +175,10 @@ class _Posteriors:
 def _at_knots(
     noisy: Vector, stddev: float, edges: Vector, prior: NDArray[np.float64]
 ) -> tuple[Vector, NDArray[np.float64], NDArray[np.float64]]:
-    """Noisy counts, the posteriors of the pieces for each shape and count, and the log likelihoods of these.
+    """Noisy counts in ascending order, with what each shape says of them.
 
-    The three are float64 [knots], [shapes, knots, pieces] and [shapes, knots]. The knots are ascending.
+    Returns the counts, float64 [knots]; the posterior probabilities of the pieces, float64 [shapes, knots, pieces]; and
+    the log likelihoods of the counts, float64 [shapes, knots].
     """
     knots = np.unique(noisy)
     if knots.size > _KNOTS:
@@ -203,7 +203,7 @@ def _gamma_edges(largest: float, stddev: float, scales: Vector) -> Vector:
 
 
 def _beta_edges(noisy: Vector, stddev: float, total: float) -> Vector:
-    """The same for a count between 0 and ``total``: the even edges lie around both noisy counts."""
+    """Edges for a count between 0 and ``total``: even ones around both noisy counts, and those of ``_beta_table``."""
     reach, shares = _REACH * stddev, _beta_table()[0]
     even = np.concatenate([np.linspace(count - reach, count + reach, _PIECES) for count in noisy.tolist()])
     return np.asarray(np.unique(np.clip(np.concatenate([even, total * shares, total * (1 - shares)]), 0.0, total)))
@@ -219,7 +219,7 @@ def _beta_tails(shares: Vector) -> tuple[NDArray[np.float64], NDArray[np.float64
 @functools.cache
 def _beta_table() -> tuple[Vector, NDArray[np.float64]]:
     """Shares from 0 to 1/2, ascending, and the probabilities below them for each shape, float64 [shapes, shares]."""
-    quantiles = betaincinv(_SHAPES[:, None], _SHAPES[:, None], _QUANTILES[_QUANTILES < 0.5] / 2)
+    quantiles = betaincinv(_SHAPES[:, None], _SHAPES[:, None], np.arange(32) / 64)
     shares = np.unique(np.concatenate([[0.0, 0.5], quantiles.ravel(), np.linspace(0, 0.5, _PIECES)]))
     return shares, betainc(_SHAPES[:, None], _SHAPES[:, None], shares)
 

@@ -64,11 +64,10 @@ class FitSettings:
     iterations: The largest number of calls of the marginal oracle for one order.
     work: The largest number of cells of nodes that all calls together may touch; a sixth of ``iterations`` is allowed
         in any case. By default there is no limit.
-    empirical_bayes: Whether each attribute and each pair has a prior of its own, learnt from its own noisy values.
-        One-way counts are then replaced by their posterior medians (``empirical_bayes_counts``), and each pair has its
-        own scale in place of ``prior_scale`` (``prior.own_prior_scales``). It has no effect if ``prior_scale`` is None.
-        It is sound only for marginals that were selected without regard to the noise in them; the default is therefore
-        False.
+    empirical_bayes: Whether the priors of attributes and pairs are learnt from the noisy values. One-way counts are
+        then replaced by their posterior medians (``empirical_bayes_counts``), and each pair has its own scale in place
+        of ``prior_scale`` (``prior.own_prior_scales``). It has no effect if ``prior_scale`` is None. It is sound only
+        for marginals that were selected without regard to the noise in them; the default is therefore False.
     """
 
     prior_scale: float | None = LARGEST_PRIOR_SCALE

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,11 +12,12 @@ import pytest
 from dpcore.domain import BinaryView, Domain
 from dpcore.errors import ConfigError
 from dpcore.estimation.graphical.answering.model import GraphicalModel
-from dpcore.estimation.graphical.fitting.fit import FitSettings
+from dpcore.estimation.graphical.fitting.fit import FitSettings, GraphicalFit, fit_model
 from dpcore.estimation.public_table import PublicTable
 from dpcore.exact_statistics import QueryAnswers
 from dpcore.kernel.budget import Budget
 from dpcore.measurement import NoisyErrors
+from dpcore.mechanisms import clique_tree
 from dpcore.mechanisms.api import Release
 from dpcore.mechanisms.clique_tree import CliqueTree, CliqueTreeConstants
 from dpcore.mechanisms.independent import Independent
@@ -112,6 +114,43 @@ def test_where_errors_of_all_pairs_would_be_noise_it_selects_a_forest(monkeypatc
     exact = wide_table().aggregate(QueryAnswers(workload.queries))
     errors = [np.abs(some.answers.values - exact).sum() for some in (release, alone)]
     assert errors[0] < 0.7 * errors[1]
+
+
+def test_all_pairs_are_no_forest_to_select(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With three attributes in a chain there are as many pairs as edges."""
+    monkeypatch.setattr(marginal_selection, "_MAX_RELATIVE_NOISE", (0.0, 0.0))
+    monkeypatch.setattr(marginal_selection, "_MAX_NOISE_OF_FOREST", 1e9)
+    chain = Workload(Marginals(DOMAIN, (("a", "b"), ("b", "c"))), np.ones(2))
+    private = private_statistics(TABLE, BUDGET)
+    release = CliqueTree().run(private, chain, generator=np.random.default_rng(0))
+    assert {len(clique) for clique in measured(release)} == {1}
+    private = private_statistics(TABLE, BUDGET)
+    release = CliqueTree().run(private, WORKLOAD, generator=np.random.default_rng(0))
+    assert ("a", "b") in measured(release)
+    assert len([charge for charge in private.charges if charge.label.startswith("select")]) == 5
+
+
+def test_no_forest_is_selected_with_an_accepted_public_table_or_without_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(marginal_selection, "_MAX_RELATIVE_NOISE", (0.0, 0.0))
+    monkeypatch.setattr(marginal_selection, "_MAX_NOISE_OF_FOREST", 1e9)
+    monkeypatch.setattr(clique_tree, "is_accepted", lambda *_: True)
+    for mechanism in (CliqueTree().with_public(PublicTable(DOMAIN, public_codes())), CliqueTree(max_work=0)):
+        private = private_statistics(TABLE, BUDGET)
+        mechanism.run(private, WORKLOAD, generator=np.random.default_rng(0))
+        assert not [charge for charge in private.charges if charge.label.startswith("select")]
+
+
+def test_priors_are_learnt_in_the_last_fit_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[bool] = []
+
+    def watched(*given: Any, **named: Any) -> GraphicalFit:
+        asked.append(given[3].empirical_bayes)
+        return fit_model(*given, **named)
+
+    monkeypatch.setattr(clique_tree, "fit_model", watched)
+    run(CliqueTree())
+    assert asked[-1]
+    assert not any(asked[:-1])
 
 
 def test_the_model_stays_within_its_size() -> None:

@@ -14,7 +14,9 @@ from numpy.typing import NDArray
 from dpcore.domain import BinaryView, Clique, Domain
 from dpcore.errors import ConfigError
 from dpcore.estimation.graphical.answering.model import GraphicalModel
+from dpcore.estimation.graphical.fitting.fit import GraphicalFit, fit_model
 from dpcore.kernel.budget import Budget
+from dpcore.mechanisms import mst
 from dpcore.mechanisms.api import Release
 from dpcore.mechanisms.mst import Mst
 from dpcore.queries import Conjunctions, Marginals
@@ -137,6 +139,18 @@ def test_the_workloads_weights_and_cliques_do_not_matter() -> None:
     private = private_statistics(TinyTable(DOMAIN, codes), NO_NOISE[2])
     one, another = run(codes, NO_NOISE[2]), Mst().run(private, other, generator=GENERATOR)
     assert set(measured_cliques(one)) == set(measured_cliques(another))
+
+
+def test_priors_are_learnt_in_the_last_fit_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[bool] = []
+
+    def watched(*given: Any, **named: Any) -> GraphicalFit:
+        asked.append(given[3].empirical_bayes)
+        return fit_model(*given, **named)
+
+    monkeypatch.setattr(mst, "fit_model", watched)
+    run(dependent(0), Budget.gdp(1))
+    assert asked == [False, True]
 
 
 def test_pairs_with_too_many_cells_are_no_candidates() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from fractions import Fraction
 from itertools import combinations
-from typing import Any
 
 import numpy as np
 import pytest
@@ -12,7 +11,7 @@ import pytest
 from dpcore.domain import BinaryView, Domain
 from dpcore.errors import ConfigError
 from dpcore.estimation.graphical.answering.model import GraphicalModel
-from dpcore.estimation.graphical.fitting.fit import FitSettings, GraphicalFit, fit_model
+from dpcore.estimation.graphical.fitting.fit import FitSettings
 from dpcore.estimation.public_table import PublicTable
 from dpcore.exact_statistics import QueryAnswers
 from dpcore.kernel.budget import Budget
@@ -27,6 +26,7 @@ from dpcore.queries.ranges import prefix, range_marginals
 from dpcore.testing.doubles import NoStatistics, private_statistics
 from dpcore.testing.tiny_statistics import TinyTable
 from dpcore.workload import Workload, all_k_way, conjunctive, linear
+from tests.support.watched_fits import watched_fits
 
 DOMAIN = Domain.of({"a": 3, "b": 3, "c": 2, "d": 3, "e": 2, "f": 2})
 RANDOM = np.random.default_rng(5)
@@ -141,16 +141,12 @@ def test_no_forest_is_selected_with_an_accepted_public_table_or_without_work(mon
 
 
 def test_priors_are_learnt_in_the_last_fit_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[bool] = []
-
-    def watched(*given: Any, **named: Any) -> GraphicalFit:
-        asked.append(given[3].empirical_bayes)
-        return fit_model(*given, **named)
-
-    monkeypatch.setattr(clique_tree, "fit_model", watched)
+    fits = watched_fits(monkeypatch, clique_tree)
     run(CliqueTree())
-    assert asked[-1]
-    assert not any(asked[:-1])
+    *others, last = [settings.empirical_bayes for settings in fits]
+    assert others
+    assert last
+    assert not any(others)
 
 
 def test_the_model_stays_within_its_size() -> None:

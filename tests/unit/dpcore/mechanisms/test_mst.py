@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from dpcore.domain import BinaryView, Clique, Domain
 from dpcore.errors import ConfigError
 from dpcore.estimation.graphical.answering.model import GraphicalModel
-from dpcore.estimation.graphical.fitting.fit import GraphicalFit, fit_model
 from dpcore.kernel.budget import Budget
 from dpcore.mechanisms import mst
 from dpcore.mechanisms.api import Release
@@ -25,6 +24,7 @@ from dpcore.testing.doubles import REPLACE, NoStatistics, private_statistics
 from dpcore.testing.tiny_statistics import TinyTable
 from dpcore.workload import Workload, all_k_way, conjunctive, explicit, linear
 from tests.support.constants import with_constants
+from tests.support.watched_fits import watched_fits
 
 DOMAIN = Domain.of({"a": 3, "b": 2, "unused": 4, "c": 3, "d": 2, "e": 4})
 NAMES = ("a", "b", "c", "d", "e")
@@ -142,15 +142,12 @@ def test_the_workloads_weights_and_cliques_do_not_matter() -> None:
 
 
 def test_priors_are_learnt_in_the_last_fit_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[bool] = []
-
-    def watched(*given: Any, **named: Any) -> GraphicalFit:
-        asked.append(given[3].empirical_bayes)
-        return fit_model(*given, **named)
-
-    monkeypatch.setattr(mst, "fit_model", watched)
+    fits = watched_fits(monkeypatch, mst)
     run(dependent(0), Budget.gdp(1))
-    assert asked == [False, True]
+    *others, last = [settings.empirical_bayes for settings in fits]
+    assert others
+    assert last
+    assert not any(others)
 
 
 def test_pairs_with_too_many_cells_are_no_candidates() -> None:

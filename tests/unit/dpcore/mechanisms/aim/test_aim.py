@@ -15,7 +15,6 @@ from dpcore.domain import BinaryView, Domain
 from dpcore.errors import ConfigError
 from dpcore.estimation.graphical.fitting.consistency import LeastSquares
 from dpcore.estimation.graphical.fitting.expected_error import expected_errors
-from dpcore.estimation.graphical.fitting.fit import FitSettings, GraphicalFit, fit_model
 from dpcore.estimation.graphical.structure.junction_tree import JunctionTree
 from dpcore.evaluation import exact_answers, workload_error
 from dpcore.exact_statistics import Request
@@ -43,6 +42,7 @@ from tests.support.aim_runs import (
     model_of,
     run,
 )
+from tests.support.watched_fits import watched_fits
 
 
 @every_budget
@@ -380,15 +380,9 @@ def test_other_queries_are_refused() -> None:
 
 
 def test_pairs_have_their_own_priors_in_the_last_fit_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[bool] = []
-
-    def watched(*settled: object, **named: object) -> GraphicalFit:
-        fitting = settled[3]
-        assert isinstance(fitting, FitSettings)
-        asked.append(fitting.empirical_bayes)
-        return fit_model(*settled, **named)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(aim, "fit_model", watched)
+    fits = watched_fits(monkeypatch, aim)
     run(Aim(), BUDGETS[1])
-    assert asked[-1]
-    assert not any(asked[:-1])
+    *others, last = [settings.empirical_bayes for settings in fits]
+    assert others
+    assert last
+    assert not any(others)

@@ -1,4 +1,7 @@
-"""Selects a batch of marginals from noisy errors of all candidates, measured once: shared by clique_tree and AIM."""
+"""Selects a batch of marginals from noisy errors, measured once, of all candidates or of a spanning forest of pairs.
+
+Shared by clique_tree and AIM; AIM asks for no forest.
+"""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from fractions import Fraction
 
 import numpy as np
@@ -23,11 +23,11 @@ def select_forest(
 ) -> list[Clique]:
     """Selects the edges of a spanning forest, one per round, among the pairs that join two components.
 
-    As in Kruskal's algorithm; the score of a pair is the L1 error of a model on it.
+    The forest grows as in Kruskal's algorithm. The score of a pair is the L1 error of ``independent`` on it.
 
     queries: Marginals of the workload, for their domain.
     pairs: The candidates.
-    independent: The model.
+    independent: The model of the one-way marginals.
     share_per_call: Share of the budget for each round; there are as many as ``edges_of_forest``.
 
     Source: McKenna, Miklau and Sheldon, "Winning the NIST Contest" (2021), section 4.
@@ -42,8 +42,11 @@ def select_forest(
 
 
 def edges_of_forest(pairs: Sequence[Clique]) -> int:
-    """The number of edges of a spanning forest: it is the same for all of them."""
-    return len(list(_spanning_forest(pairs)))
+    """The number of edges of a spanning forest of the pairs; all spanning forests have equally many."""
+    forest = _Forest(pairs)
+    while joining := forest.joining(pairs):
+        forest.join(joining[0])
+    return len(forest.edges)
 
 
 class _Forest:
@@ -63,10 +66,3 @@ class _Forest:
             name: kept if component == merged else component for name, component in self._component.items()
         }
         self.edges.append(pair)
-
-
-def _spanning_forest(pairs: Sequence[Clique]) -> Iterator[Clique]:
-    forest = _Forest(pairs)
-    while joining := forest.joining(pairs):
-        forest.join(joining[0])
-        yield joining[0]

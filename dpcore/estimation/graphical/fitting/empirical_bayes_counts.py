@@ -94,33 +94,37 @@ def posterior_counts(attributes: Sequence[NoisyCounts], total: float) -> list[Ve
     are scaled up to the total. A known count moves by at most two standard deviations of its noise; the other counts
     take up the rest of the difference.
     """
-    evidence = [_Posteriors.of(noisy, total).evidence for noisy in attributes if noisy.unknown.any()]
-    chances = _chances(np.array(evidence).reshape(-1, _SHAPES.size))
-    return [_posterior_counts(noisy, chances, total) for noisy in attributes]
+    posteriors = [_Posteriors.of(noisy, total) if noisy.unknown.any() else None for noisy in attributes]
+    evidence = [unknown.evidence for unknown in posteriors if unknown is not None]
+    probabilities = _shape_probabilities(np.array(evidence).reshape(-1, _SHAPES.size))
+    return [
+        np.asarray(noisy.values * (total / noisy.values.sum()))
+        if unknown is None
+        else _posterior_counts(noisy, unknown.medians(probabilities), total)
+        for noisy, unknown in zip(attributes, posteriors, strict=True)
+    ]
 
 
-def _posterior_counts(noisy: NoisyCounts, chances: Vector, total: float) -> Vector:
-    """chances: How common each shape is, float64 [shapes]."""
-    unknown, values, stddev = noisy.unknown, noisy.values, noisy.stddev
-    if not unknown.any():
-        return np.asarray(values * (total / values.sum()))
-    medians, known = _Posteriors.of(noisy, total).medians(chances), values[~unknown]
+def _posterior_counts(noisy: NoisyCounts, medians: Vector, total: float) -> Vector:
+    """The counts of an attribute, given the posterior medians of its unknown counts."""
+    unknown, stddev = noisy.unknown, noisy.stddev
+    known = noisy.values[~unknown]
     scaled = known * (total / (known.sum() + medians.sum()))
-    counts = values.copy()
+    counts = noisy.values.copy()
     counts[~unknown] = np.clip(scaled, known - _MAX_SHIFT * stddev, known + _MAX_SHIFT * stddev)
     counts[unknown] = medians * (max(total - counts[~unknown].sum(), noisy.min_sum) / medians.sum())
     return np.asarray(counts * (total / counts.sum()))
 
 
-def _chances(evidence: Vector) -> Vector:
+def _shape_probabilities(evidence: Vector) -> Vector:
     """How common each shape is, by expectation-maximisation, float64 [shapes].
 
     evidence: Log likelihood of each attribute's noisy counts under each shape, float64 [attributes, shapes].
     """
-    likelihoods, chances = _normalised(np.exp(evidence - evidence.max(axis=1, keepdims=True))), _EVEN
+    likelihoods, probabilities = _normalised(np.exp(evidence - evidence.max(axis=1, keepdims=True))), _EVEN
     for _ in range(_STEPS):
-        chances = _normalised(_normalised(likelihoods * chances).sum(axis=0) + _PSEUDO_ATTRIBUTES * _EVEN)
-    return (1 - _OPEN) * chances + _OPEN * _EVEN
+        probabilities = _normalised(_normalised(likelihoods * probabilities).sum(axis=0) + _PSEUDO_ATTRIBUTES * _EVEN)
+    return (1 - _OPEN) * probabilities + _OPEN * _EVEN
 
 
 def _normalised(weights: Vector) -> Vector:
@@ -164,11 +168,11 @@ class _Posteriors:
         # Counts whose sum is known, or is that of their prior, tell as much as one count fewer.
         return cls(noisy, stddev, edges, prior, (noisy.size - 1) * evidence)
 
-    def medians(self, chances: Vector) -> Vector:
+    def medians(self, probabilities: Vector) -> Vector:
         """Medians of the posteriors, averaged over the shapes, float64 [counts], positive."""
-        shapes = _normalised(chances * np.exp(self.evidence - self.evidence.max()))
-        knots, probabilities, _ = _at_knots(self.noisy, self.stddev, self.edges, self.prior)
-        medians = _interpolated_median(np.tensordot(shapes, probabilities, axes=1), self.edges)
+        shapes = _normalised(probabilities * np.exp(self.evidence - self.evidence.max()))
+        knots, posteriors, _ = _at_knots(self.noisy, self.stddev, self.edges, self.prior)
+        medians = _interpolated_median(np.tensordot(shapes, posteriors, axes=1), self.edges)
         return np.asarray(np.maximum(np.interp(self.noisy, knots, medians), _MIN_COUNT))
 
 

@@ -15,8 +15,8 @@ from dpcore.estimation.graphical.fitting.empirical_bayes_counts import (
     _PSEUDO_ATTRIBUTES,
     _SHAPES,
     NoisyCounts,
-    _chances,
     _Posteriors,
+    _shape_probabilities,
     posterior_counts,
     with_posterior_counts,
 )
@@ -106,8 +106,8 @@ def test_counts_of_two_values_are_posterior_medians(first: float, stddev: float)
 
 def test_how_common_each_shape_is_follows_from_all_attributes() -> None:
     evidence = np.random.default_rng(11).normal(0, 3, (20, len(_SHAPES)))
-    np.testing.assert_allclose(_chances(evidence), learnt(list(np.exp(evidence))), atol=2e-3)
-    np.testing.assert_allclose(_chances(evidence[:0]), _EVEN)
+    np.testing.assert_allclose(_shape_probabilities(evidence), learnt(list(np.exp(evidence))), atol=2e-3)
+    np.testing.assert_allclose(_shape_probabilities(evidence[:0]), _EVEN)
 
 
 def test_attributes_teach_each_other() -> None:
@@ -126,7 +126,7 @@ def test_a_count_that_neither_noise_nor_prior_explains_is_a_posterior_median(mea
     values += mean - values.mean()
     attribute = NoisyCounts(np.array([*values, 1e6]), 100.0)  # The last one is known.
     posteriors = _Posteriors.of(attribute, attribute.values.sum())
-    found = posteriors.medians(_chances(posteriors.evidence[None]))
+    found = posteriors.medians(_shape_probabilities(posteriors.evidence[None]))
     np.testing.assert_allclose(found, reference(values, 100.0, mean, values.size - 1), atol=6.0)
 
 

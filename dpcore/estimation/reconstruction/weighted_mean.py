@@ -32,7 +32,7 @@ from dpcore.queries import Marginals, Products
 
 Real = NDArray[np.float64]
 # The prior is learnt, as is sound for marginals that no answer selected.
-_SETTINGS: Final = FitSettings(prior_scale=None, tolerance=1e-2, iterations=500)
+_SETTINGS: Final = FitSettings(prior_scale=None, tolerance=1e-2, iterations=500, empirical_bayes=True)
 _NEAREST: Final = 1e-2  # Tolerance of the nearest answers, in standard deviations.
 _PRIOR_MEAN, _PRIOR_STDDEV = 1 / 3, 0.5  # Of each weight but the first, before anything is known.
 _MAX_SPLITS: Final = 4

@@ -338,7 +338,7 @@ class Aim:
         prior_scale = None if learns_prior or (warm is not None and warm.learns_prior) else LARGEST_PRIOR_SCALE
         between_rounds, last = (
             FitSettings(prior_scale, 1e-2, 300, ROUND_WORK),
-            FitSettings(prior_scale, 1e-3, 2000, LAST_WORK / 2, empirical_bayes=True),
+            FitSettings(prior_scale, 1e-3, 2000, LAST_WORK / 2, empirical_bayes=True, patience=10),
         )
         return fit_model(candidates.domain, measured, total, last if is_last else between_rounds, warm, meter=meter)
 

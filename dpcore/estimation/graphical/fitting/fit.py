@@ -32,6 +32,7 @@ from dpcore.estimation.graphical.fitting.prior import (
     LARGEST_PRIOR_SCALE,
     MIN_EXPECTED,
     learn_prior_scale,
+    mixed_prior_scales,
     own_prior_scales,
     prior_variances,
 )
@@ -45,6 +46,7 @@ Vector = NDArray[np.float64]
 _RELEARN_GROWTH: Final = 1.2  # A prior is learnt again when the number of measured components grew by this factor.
 _ROUGH: Final = 1e-2  # Tolerance of the fits from which a prior is learnt.
 _LEARNING: Final = 0.25  # Part of the remaining work that a fit from which a prior is learnt may take.
+_PATIENT_CELLS: Final = 1 << 30  # Cells of nodes that the calls of a patient fit may touch.
 _HELD: Final = 1e9  # Strength of a prior that holds a component at its value in the base.
 _LARGE: Final = 1 << 18  # For trees of at least this many cells, sweeps save more oracle calls than they cost.
 
@@ -64,10 +66,13 @@ class FitSettings:
     iterations: The largest number of calls of the marginal oracle for one order.
     work: The largest number of cells of nodes that all calls together may touch; a sixth of ``iterations`` is allowed
         in any case. By default there is no limit.
-    empirical_bayes: Whether the priors of attributes and pairs are learnt from the noisy values. One-way counts are
-        then replaced by their posterior medians (``empirical_bayes_counts``), and each pair has its own scale in place
-        of ``prior_scale`` (``prior.own_prior_scales``). It has no effect if ``prior_scale`` is None. It is sound only
-        for marginals that were selected without regard to the noise in them; the default is therefore False.
+    empirical_bayes: Whether the priors of attributes and components are learnt from the noisy values. One-way counts
+        are then replaced by their posterior medians (``empirical_bayes_counts``). Each pair has its own scale in place
+        of ``prior_scale`` (``prior.own_prior_scales``); where the scales of orders are learnt, each component of two
+        attributes or more has one (``prior.mixed_prior_scales``). It is sound only for marginals that were selected
+        without regard to the noise in them; the default is therefore False.
+    patience: A fit may make this many times ``iterations`` calls, as long as they touch at most 2^30 cells of nodes
+        together. With little noise a small model needs them, and they take seconds.
     """
 
     prior_scale: float | None = LARGEST_PRIOR_SCALE
@@ -75,6 +80,7 @@ class FitSettings:
     iterations: int = 500
     work: float = math.inf
     empirical_bayes: bool = False
+    patience: int = 1
 
 
 @final
@@ -169,21 +175,23 @@ def fit_model(
     settings = settings or FitSettings()
     problem = _Problem(domain, measurements, total, settings, cliques, meter or WorkMeter(), public)
     start = problem.start({} if warm is None else warm.multipliers)
+    learnt_from = problem.count
     if settings.prior_scale is not None:
         prior_scales = dict.fromkeys(problem.orders, settings.prior_scale)
-        learnt_from = problem.count
+        scales = problem.scales_of(prior_scales)
+        if settings.empirical_bayes:
+            scales = problem.own_prior_scales(scales, start)
     elif (
         warm is not None
         and warm.learns_prior
+        and not settings.empirical_bayes
         and problem.count < _RELEARN_GROWTH * warm.learnt_from
         and set(problem.orders) <= set(warm.prior_scales)
     ):
         prior_scales, learnt_from = warm.prior_scales, warm.learnt_from
+        scales = problem.scales_of(prior_scales)
     else:
-        prior_scales, learnt_from = problem.learn_prior_scales(start), problem.count
-    scales = problem.scales_of(prior_scales)
-    if settings.empirical_bayes and settings.prior_scale is not None:
-        scales = problem.own_prior_scales(scales, start)
+        prior_scales, scales = problem.learn_prior_scales(start, settings.empirical_bayes)
     dual_fit = problem.fit(scales, start, settings.tolerance)
     pieces = np.split(dual_fit.multipliers, problem.matrix.starts[1:-1])
     multipliers = dict(zip(problem.keys, pieces, strict=True))
@@ -226,7 +234,7 @@ class _Problem:
     ) -> None:
         parts = itertools.chain(*map(linear_measurements, measurements))
         components = component_measurements(domain, merged(parts))
-        if settings.empirical_bayes and settings.prior_scale is not None:
+        if settings.empirical_bayes:
             components = with_posterior_counts(components, total)
         if public is not None:
             shares = {name: public.calibrated.vector([(name,)]) for name in domain.names}
@@ -239,16 +247,17 @@ class _Problem:
         self.count = len(self.matrix.measurements)
         self._domain, self._total, self._meter = domain, total, meter
         allowed = max(settings.iterations / 6, settings.work / self.tree.cells)
-        self._iterations = math.ceil(min(settings.iterations, allowed))
+        of_small_model = min(settings.patience * settings.iterations, _PATIENT_CELLS / self.tree.cells)
+        is_patient = settings.patience > 1
+        self._iterations = math.ceil(max(min(settings.iterations, allowed), of_small_model if is_patient else 0))
         self._base = (
             independent_base(self.matrix.queries, self.matrix.measurements, total)
             if public is None
             else public_base(self.matrix.queries, public.tree, public.conditionals)
         )
         self._counts = self.matrix.expected_counts(total * self.oracle.marginals(self._base))
-        row_counts = np.diff(self.matrix.starts)
-        self._row_orders = np.repeat([len(measurement.clique) for measurement in self.matrix.measurements], row_counts)
-        self.orders = sorted(set(self._row_orders.tolist()))
+        self._orders = np.array([len(measurement.clique) for measurement in self.matrix.measurements])
+        self.orders = sorted(set(self._orders.tolist()))
 
     def start(self, earlier: dict[str, Vector]) -> Vector:
         """Multipliers to start from, float64 [rows]: those of an earlier fit if it has them, else 0."""
@@ -259,14 +268,24 @@ class _Problem:
         """The prior scale of each measurement, float64 [measurements], from those of the orders."""
         return np.array([prior_scales[len(measurement.clique)] for measurement in self.matrix.measurements])
 
-    def learn_prior_scales(self, start: Vector) -> dict[int, float]:
-        """The prior scale of each order, learnt from the deviations from a model of the orders below it."""
+    def learn_prior_scales(self, start: Vector, mixed: bool) -> tuple[dict[int, float], Vector]:
+        """The prior scale of each order, learnt from the deviations from a model of the orders below it.
+
+        mixed: Whether each component has a scale of its own.
+
+        Returns the scales of the orders, and those of the measurements, float64 [measurements].
+        """
         prior_scales = dict.fromkeys(self.orders, LARGEST_PRIOR_SCALE)
+        scales = self.scales_of(prior_scales)
         for order in self.orders:
             if order > 1:
-                deviations = self._deviations(order, self.scales_of(prior_scales), start)
+                deviations = self._deviations(order, scales, start)
                 prior_scales[order] = learn_prior_scale(self._domain, *deviations)
-        return prior_scales
+                scales[self._orders == order] = prior_scales[order]
+                if mixed:
+                    own = mixed_prior_scales(self._domain, *deviations, prior_scales[order])
+                    scales[self._components_of(order)] = own
+        return prior_scales, scales
 
     def own_prior_scales(self, scales: Vector, start: Vector) -> Vector:
         """The prior scale of each measurement, with one of its own for each pair; float64 [measurements]."""
@@ -308,7 +327,7 @@ class _Problem:
         self, order: int, scales: Vector, start: Vector
     ) -> tuple[list[LinearMeasurement], list[Vector], list[Vector]]:
         """The components of one order, their deviations from a model of the orders below, and expected counts."""
-        below = self._row_orders < order
+        below = np.repeat(self._orders < order, np.diff(self.matrix.starts))
         potentials = self._base
         if below.any():
             potentials = self.fit(scales, np.where(below, start, 0.0), _ROUGH, below).potentials

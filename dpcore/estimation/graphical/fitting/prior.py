@@ -22,7 +22,10 @@ LARGEST_PRIOR_SCALE: Final = 5.0
 _SMALLEST_PRIOR_SCALE: Final = 1e-3
 _TRIED_SCALES: Final = 2.0 ** np.arange(-4, 8, 0.25)
 _LOG_DEVIATION: Final = 1.5  # Prior standard deviation of the logarithm of a scale.
-_OWN_RANGE: Final = (3.0, 30.0)  # Smallest and largest scale of a single component.
+_OWN_RANGE: Final = (3.0, 30.0)  # Smallest and largest scale of a single component that was selected.
+_MIXED_SCALES: Final = 2.0 ** np.arange(-10, 5)  # Scales of a single component that was not selected.
+_LEAST_OF_ORDER: Final = 0.25  # No component has less than this part of its order's scale.
+_STEPS: Final = 200  # Steps of expectation-maximisation.
 
 
 def prior_variances(counts: Vector, scale: float | Vector) -> Vector:
@@ -68,6 +71,52 @@ def learn_prior_scale(
     return min(LARGEST_PRIOR_SCALE, max(_SMALLEST_PRIOR_SCALE, learnt))
 
 
+def mixed_prior_scales(
+    domain: Domain,
+    components: Sequence[LinearMeasurement],
+    deviations: Sequence[Vector],
+    counts: Sequence[Vector],
+    of_order: float,
+) -> Vector:
+    """Learns a scale for each component of one order, float64 [components], at most 16.
+
+    Sound only for components that were not selected. The arguments are those of ``learn_prior_scale``, and
+
+    of_order: What ``learn_prior_scale`` returns.
+
+    How common each scale of a grid is, is learnt from all components, by maximum likelihood, with one component of
+    unknown scale added. Each component gets the scale that shrinks its cells as much, on average, as the posterior of
+    its scale does. No scale is below a quarter of ``of_order``: the prior belongs to the potentials of a model, which
+    may be large where a deviation is small, as in x = y xor z.
+    """
+    if not components:
+        return np.empty(0)
+    log_likelihoods = np.stack(
+        [
+            _log_likelihoods(domain, *values, _MIXED_SCALES)
+            for values in zip(components, deviations, counts, strict=True)
+        ]
+    )
+    likelihoods = np.exp(log_likelihoods - log_likelihoods.max(axis=1, keepdims=True))
+    common = even = np.full(_MIXED_SCALES.size, 1 / _MIXED_SCALES.size)
+    for _ in range(_STEPS):
+        common = (_normalised(likelihoods * common).sum(axis=0) + even) / (len(components) + 1)
+    posteriors = _normalised(likelihoods * common)
+    scales = [_equal_scale(*values) for values in zip(components, counts, posteriors, strict=True)]
+    return np.maximum(scales, _LEAST_OF_ORDER * of_order)
+
+
+def _equal_scale(component: LinearMeasurement, expected: Vector, posterior: Vector) -> float:
+    """The scale that shrinks a component as much as a distribution over ``_MIXED_SCALES`` does."""
+    priors = prior_variances(expected, 1.0)
+    kept = [float((scale * priors / (scale * priors + 1 / component.precision)).mean()) for scale in _MIXED_SCALES]
+    return float(np.exp(np.interp(posterior @ kept, kept, np.log(_MIXED_SCALES))))
+
+
+def _normalised(weights: NDArray[np.float64]) -> NDArray[np.float64]:
+    return np.asarray(weights / weights.sum(axis=1, keepdims=True))
+
+
 def own_prior_scales(
     domain: Domain,
     components: Sequence[LinearMeasurement],
@@ -82,19 +131,24 @@ def own_prior_scales(
     cell. The range is limited for two reasons: the many small cells of a large marginal, which hardly deviate, say
     little about the few large ones; and a fit with a weak prior takes long.
     """
-    log_likelihoods = [_log_likelihoods(domain, *values) for values in zip(components, deviations, counts, strict=True)]
+    log_likelihoods = [
+        _log_likelihoods(domain, *values, _TRIED_SCALES)
+        for values in zip(components, deviations, counts, strict=True)
+    ]
     common = LARGEST_PRIOR_SCALE
     if log_likelihoods:
         common = _most_probable(np.sum(log_likelihoods, axis=0), LARGEST_PRIOR_SCALE)
     return np.clip([_most_probable(log_likelihood, common) for log_likelihood in log_likelihoods], *_OWN_RANGE)
 
 
-def _log_likelihoods(domain: Domain, component: LinearMeasurement, deviation: Vector, expected: Vector) -> Vector:
+def _log_likelihoods(
+    domain: Domain, component: LinearMeasurement, deviation: Vector, expected: Vector, tried: Vector
+) -> Vector:
     """The log-likelihood of each tried scale, up to a constant."""
     share = math.prod(size - 1 for size in domain.shape(component.clique)) / deviation.size
     prior = prior_variances(expected, 1.0)
-    log_likelihoods = np.empty(len(_TRIED_SCALES))
-    for index, scale in enumerate(_TRIED_SCALES.tolist()):
+    log_likelihoods = np.empty(tried.size)
+    for index, scale in enumerate(tried.tolist()):
         variances = scale * prior + 1 / component.precision
         log_likelihoods[index] = -(share * np.log(variances).sum() + (deviation**2 / variances).sum()) / 2
     return log_likelihoods

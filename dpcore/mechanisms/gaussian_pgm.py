@@ -48,9 +48,7 @@ from dpcore.workload import Workload
 
 # The prior is learnt, as is sound for marginals that no answer selected. The fit stops once the optimality gap is far
 # below the noise, or after 1000 calls of the marginal oracle.
-_FIT_SETTINGS: Final = FitSettings(
-    prior_scale=None, tolerance=1e-3, iterations=1000, empirical_bayes=True, patience=10
-)
+_FIT_SETTINGS: Final = FitSettings(prior_scale=None, tolerance=1e-3, iterations=1000, empirical_bayes=True, patience=10)
 _MEASURED: Final = 0.3  # Of the progress, once everything is measured.
 _FITTED: Final = 0.9  # Of the progress, if the fit comes to its limit.
 _ADVICE: Final = (

@@ -204,7 +204,8 @@ class Aim:
         elif whole and private.remaining_share > _rounding(private.terms):
             measured += self._measure_all(private, workload, whole, private.remaining_share)  # MEASURE
         fit, meter = fit.without_tables(), work.enter("last fit", until=_FITTED)
-        model = self._fit(private.terms, candidates, measured, meter, fit, is_last=True).model  # ESTIMATE
+        last_work = LAST_WORK / (1 if whole else 2)  # If everything was measured at once, no other fit took long.
+        model = self._fit(private.terms, candidates, measured, meter, fit, last_work).model  # ESTIMATE
         work.enter("answers and their intervals")
         release = rounds.release(workload, model, measured)
         work.report(1.0)
@@ -322,25 +323,24 @@ class Aim:
         measured: Sequence[Measurement],
         meter: WorkMeter,
         warm: GraphicalFit | None = None,
-        is_last: bool = False,
+        last_work: float = 0.0,
         learns_prior: bool = False,
     ) -> GraphicalFit:
         """Fits a model to all measurements.
 
         meter: Counts the work.
         warm: The previous fit, from whose multipliers, and learnt prior scale if any, this fit starts.
-        is_last: Fits to a smaller tolerance, replaces one-way counts by their posterior medians, and gives each pair of
-            attributes its own prior scale unless the scale was learnt.
+        last_work: Of the last fit, the cells that it may touch; 0 for others. The last fit has a smaller tolerance, and
+            its priors are learnt by empirical Bayes.
         learns_prior: Learns the prior scale from the measurements. This is sound only if the whole workload was
             measured, because selected marginals lie unusually far from the model.
         """
         total = rows_of(terms, candidates.full, measured)
         prior_scale = None if learns_prior or (warm is not None and warm.learns_prior) else LARGEST_PRIOR_SCALE
-        between_rounds, last = (
-            FitSettings(prior_scale, 1e-2, 300, ROUND_WORK),
-            FitSettings(prior_scale, 1e-3, 2000, LAST_WORK / 2, empirical_bayes=True, patience=10),
-        )
-        return fit_model(candidates.domain, measured, total, last if is_last else between_rounds, warm, meter=meter)
+        settings = FitSettings(prior_scale, 1e-2, 300, ROUND_WORK)
+        if last_work:
+            settings = FitSettings(prior_scale, 1e-3, 2000, last_work, empirical_bayes=True, patience=10)
+        return fit_model(candidates.domain, measured, total, settings, warm, meter=meter)
 
     @property
     def _profile(self) -> AimProfile:

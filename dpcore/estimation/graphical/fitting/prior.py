@@ -132,8 +132,7 @@ def own_prior_scales(
     little about the few large ones; and a fit with a weak prior takes long.
     """
     log_likelihoods = [
-        _log_likelihoods(domain, *values, _TRIED_SCALES)
-        for values in zip(components, deviations, counts, strict=True)
+        _log_likelihoods(domain, *values, _TRIED_SCALES) for values in zip(components, deviations, counts, strict=True)
     ]
     common = LARGEST_PRIOR_SCALE
     if log_likelihoods:

@@ -16,17 +16,20 @@ from dpcore.estimation.graphical.fitting.fit import fit_model
 from dpcore.evaluation import exact_answers, normalised_error
 from dpcore.kernel.budget import Budget
 from dpcore.measurement import Measurement, Noise
+from dpcore.mechanisms.aim import aim as aim_module
 from dpcore.mechanisms.aim import marginals as aim_marginals
 from dpcore.mechanisms.aim.aim import Aim
 from dpcore.mechanisms.aim.candidates import candidates_of
 from dpcore.mechanisms.aim.marginals import MarginalCandidates
 from dpcore.mechanisms.aim.products import ProductCandidates
+from dpcore.mechanisms.shared.pgm_common import LAST_WORK
 from dpcore.queries import Marginals, Product, Products
 from dpcore.queries.ranges import all_ranges, prefix, range_marginals
 from dpcore.testing.doubles import NoStatistics, private_statistics
 from dpcore.testing.tiny_statistics import TinyTable
 from dpcore.workload import Workload, explicit, linear
 from tests.support.aim_runs import aim_with
+from tests.support.watched_fits import watched_fits
 
 DOMAIN = Domain.of({"a": 5, "b": 3, "unused": 7, "c": 4})
 MATRICES = {"a": prefix(5), "c": all_ranges(4)}
@@ -206,3 +209,13 @@ def test_prefixes_are_answered_better_from_ranges_than_from_cells() -> None:
             assert model is not None
             errors[place] += normalised_error(queries, model.answer(queries), truth) / 3
     assert errors[0] < 0.8 * errors[1]
+
+
+@pytest.mark.parametrize(("rho", "part"), [(1e4, 1), (1e-5, 2)])
+def test_the_only_fit_after_measuring_all_may_take_twice_as_long(
+    rho: float, part: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fits = watched_fits(monkeypatch, aim_module)
+    Aim().run(private_statistics(TABLE, Budget.zcdp(rho)), WORKLOAD, generator=GENERATOR)
+    assert (len(fits) > 3) == (part == 2)  # Each round makes one.
+    assert fits[-1].work == LAST_WORK / part

@@ -107,13 +107,3 @@ def test_a_pair_that_hangs_together_is_followed_and_one_that_does_not_is_held() 
     own, fixed = (fit_model(DOMAIN, seen, ROWS, fitting) for fitting in (OWN, FIXED))
     assert error(own, joint) < error(fixed, joint)
     assert own.prior_scales == fixed.prior_scales
-
-
-def test_a_spread_of_its_own_needs_one_to_start_from() -> None:
-    """Where the prior is learnt, order by order, it stays what was learnt."""
-    _, seen = planted(1.0, 3)
-    learns, both = (
-        fit_model(DOMAIN, seen, ROWS, FitSettings(None, tolerance=1e-4, empirical_bayes=own)) for own in (False, True)
-    )
-    asked = Marginals(DOMAIN, tuple(PAIRS))
-    np.testing.assert_array_equal(learns.model.answer(asked), both.model.answer(asked))

@@ -259,9 +259,10 @@ class CliqueTree:
         public: The model of the public table, if it takes the place of independent attributes. How far the measured
             marginals lie from it is then learnt.
         """
-        tolerance, iterations = (1e-3, 1000) if final else (1e-2, 300)
         prior_scale = self.constants.prior_scale if public is None else None
-        settings = FitSettings(prior_scale, tolerance, iterations, empirical_bayes=final)
+        settings = FitSettings(prior_scale, 1e-2, 300)
+        if final:
+            settings = FitSettings(prior_scale, 1e-3, 1000, empirical_bayes=public is None, patience=10)
         domain = design.queries.domain
         return fit_model(domain, measured, rows_of(terms, domain, measured), settings, meter=meter, public=public)
 

@@ -204,7 +204,8 @@ class Aim:
         elif whole and private.remaining_share > _rounding(private.terms):
             measured += self._measure_all(private, workload, whole, private.remaining_share)  # MEASURE
         fit, meter = fit.without_tables(), work.enter("last fit", until=_FITTED)
-        last_work = LAST_WORK / (1 if whole else 2)  # If everything was measured at once, no other fit took long.
+        # After everything was measured at once, without rounds, no other fit took long.
+        last_work = LAST_WORK / (1 if whole and not rounds.done else 2)
         model = self._fit(private.terms, candidates, measured, meter, fit, last_work).model  # ESTIMATE
         work.enter("answers and their intervals")
         release = rounds.release(workload, model, measured)

@@ -35,7 +35,8 @@ class HdmmConstants:
     """When the fit of reconstruction "graphical" stops.
 
     tolerance: Gap to the optimum, in units per measured value of which its noise is worth 1/2.
-    iterations: Maximum number of marginal-oracle calls; the less noise there is, the more calls a fit takes.
+    iterations: Maximum number of marginal-oracle calls, ten times as many for small models; the less noise there is, the
+        more calls a fit takes.
     """
 
     tolerance: float = 1e-3
@@ -152,7 +153,8 @@ class Hdmm:
         self, terms: PrivacyTerms, workload: Workload, measured: Sequence[Measurement], work: BoundedWork
     ) -> Release:
         rows = public_total(terms) or max(1.0, row_total(measured))
-        settings = FitSettings(tolerance=self.constants.tolerance, iterations=self.constants.iterations)
+        constants = self.constants
+        settings = FitSettings(tolerance=constants.tolerance, iterations=constants.iterations, patience=10)
         meter = work.enter(f"fit of {len(measured):,} measurements")
         model = fit_model(table_queries(workload).domain, measured, rows, settings, meter=meter).model
         return Release(workload, of_model(model.answer(workload.queries)), model, tuple(measured))

@@ -185,8 +185,9 @@ class MwemPgm:
         last: bool = False,
     ) -> GraphicalFit:
         """A model fitted to all measurements so far, starting from the last fit. The last one is closer."""
-        tolerance, iterations, work = (1e-3, 1000, LAST_WORK) if last else (1e-2, 300, ROUND_WORK)
-        settings = FitSettings(self._profile.prior_scale, tolerance, iterations, work)
+        settings = FitSettings(self._profile.prior_scale, 1e-2, 300, ROUND_WORK)
+        if last:
+            settings = FitSettings(self._profile.prior_scale, 1e-3, 1000, LAST_WORK, patience=10)
         return fit_model(queries.domain, measured, total, settings, warm, meter=meter)
 
     def _shares(self, terms: PrivacyTerms, queries: Marginals) -> Shares:

@@ -149,6 +149,14 @@ def test_priors_are_learnt_in_the_last_fit_alone(monkeypatch: pytest.MonkeyPatch
     assert not any(others)
 
 
+def test_a_public_table_takes_the_place_of_learnt_priors(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(clique_tree, "is_accepted", lambda *_: True)
+    fits = watched_fits(monkeypatch, clique_tree)
+    run(CliqueTree().with_public(PublicTable(DOMAIN, public_codes())))
+    assert fits[-1].prior_scale is None
+    assert not any(settings.empirical_bayes for settings in fits)
+
+
 def test_the_model_stays_within_its_size() -> None:
     codes = RANDOM.integers(0, 2, (500, 1)).repeat(6, axis=1) % np.array(DOMAIN.sizes)  # Every pair depends.
     private = private_statistics(TinyTable(DOMAIN, codes), Budget.gdp(100))

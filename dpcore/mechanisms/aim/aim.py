@@ -204,8 +204,7 @@ class Aim:
         elif whole and private.remaining_share > _rounding(private.terms):
             measured += self._measure_all(private, workload, whole, private.remaining_share)  # MEASURE
         fit, meter = fit.without_tables(), work.enter("last fit", until=_FITTED)
-        # After everything was measured at once, without rounds, no other fit took long.
-        last_work = LAST_WORK / (1 if whole and not rounds.done else 2)
+        last_work = LAST_WORK / (1 if whole and not rounds.done else 2)  # Without rounds it is the only long fit.
         model = self._fit(private.terms, candidates, measured, meter, fit, last_work).model  # ESTIMATE
         work.enter("answers and their intervals")
         release = rounds.release(workload, model, measured)

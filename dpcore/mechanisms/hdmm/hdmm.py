@@ -35,8 +35,8 @@ class HdmmConstants:
     """When the fit of reconstruction "graphical" stops.
 
     tolerance: Gap to the optimum, in units per measured value of which its noise is worth 1/2.
-    iterations: Maximum number of marginal-oracle calls, ten times as many for small models; the less noise there is, the
-        more calls a fit takes.
+    iterations: Maximum number of marginal-oracle calls, ten times as many for small models. The less noise there is,
+        the more calls a fit takes.
     """
 
     tolerance: float = 1e-3

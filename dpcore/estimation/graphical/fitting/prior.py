@@ -23,7 +23,7 @@ _SMALLEST_PRIOR_SCALE: Final = 1e-3
 _TRIED_SCALES: Final = 2.0 ** np.arange(-4, 8, 0.25)
 _LOG_DEVIATION: Final = 1.5  # Prior standard deviation of the logarithm of a scale.
 _OWN_RANGE: Final = (3.0, 30.0)  # Smallest and largest scale of a single component that was selected.
-_MIXED_SCALES: Final = 2.0 ** np.arange(-10, 5)  # Scales of a single component that was not selected.
+_MIXED_SCALES: Final[Vector] = 2.0 ** np.arange(-10.0, 5.0)  # Scales of a single component that was not selected.
 _LEAST_OF_ORDER: Final = 0.25  # No component has less than this part of its order's scale.
 _STEPS: Final = 200  # Steps of expectation-maximisation.
 
@@ -87,7 +87,7 @@ def mixed_prior_scales(
     How common each scale of a grid is, is learnt from all components, by maximum likelihood, with one component of
     unknown scale added. Each component gets the scale that shrinks its cells as much, on average, as the posterior of
     its scale does. No scale is below a quarter of ``of_order``: the prior belongs to the potentials of a model, which
-    may be large where a deviation is small, as in x = y xor z.
+    may be large where a deviation is small, as in functions of several attributes.
     """
     if not components:
         return np.empty(0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -10,6 +11,7 @@ from typing import ClassVar, Final, Literal, final
 import numpy as np
 from numpy.random import Generator
 
+from dpcore.domain import Clique
 from dpcore.errors import ConfigError
 from dpcore.estimation.graphical.fitting.fit import FitSettings, GraphicalFit, fit_model
 from dpcore.estimation.graphical.fitting.work import WorkMeter
@@ -25,6 +27,7 @@ from dpcore.mechanisms.shared.marginal_selection import (
     noisy_errors,
     noisy_errors_of_forest,
     select_marginals,
+    work_of_forest,
 )
 from dpcore.mechanisms.shared.pgm_common import (
     CELLS_IN_MB,
@@ -45,6 +48,7 @@ from dpcore.mechanisms.shared.predicted_seconds import (
     small_tree,
 )
 from dpcore.mechanisms.shared.public_model import Comparison, is_accepted, public_model
+from dpcore.mechanisms.shared.spanning_forest import edges_of_forest
 from dpcore.uncertainty import of_model
 from dpcore.workload import Workload
 
@@ -204,15 +208,17 @@ class CliqueTree:
         return release
 
     def _predicted(self, design: Design, workload: Workload) -> tuple[float, tuple[str, ...]]:
-        """CPU seconds of a run, and notes about its limit."""
-        candidates, queries, max_cells = design.candidates, design.queries, self.max_model_mb * CELLS_IN_MB
+        """CPU seconds of a run, and notes about its limit. Noise decides whether a forest limits the choice."""
+        queries, max_cells = design.queries, self.max_model_mb * CELLS_IN_MB
         tree = small_tree(queries.domain, queries.cliques, max_cells)
-        cells = max_cells if tree is None else tree.cells
-        shape = FitShape.of_selection(queries.domain, candidates or design.one_way, cells)
-        fits = shape.reads(FROM_NOTHING)
-        other = shape.setup_seconds + choice_seconds(len(candidates), len(design.one_way), design.cells)
-        other += answer_seconds(len(queries.cliques), workload.queries.size, cells)
-        return run_seconds(fits, other, self.max_work), limit_notes(fits, other, self.max_work)
+        every = _costs(design, workload, design.candidates, max_cells if tree is None else tree.cells)
+        costs = [every]
+        if self.public is None and (selections := work_of_forest(design)):
+            edges = design.pairs[: edges_of_forest(design.pairs)]
+            fits, other = _costs(design, workload, edges, int(design.sizes(edges).sum()))
+            costs.append((fits + selections, other))
+        seconds = [run_seconds(fits, other, self.max_work) for fits, other in costs]
+        return math.sqrt(min(seconds) * max(seconds)), limit_notes(*every, self.max_work)
 
     def _measure_one_way(
         self, private: PrivateStatistics, design: Design, meter: WorkMeter
@@ -273,6 +279,18 @@ class CliqueTree:
         if self.order not in (2, 3):
             raise ConfigError(f"mechanism.order is {self.order}; want 2 or 3")
         return Design(table_marginals(workload, "clique_tree"), workload, self.order)
+
+
+def _costs(design: Design, workload: Workload, candidates: Sequence[Clique], cells: float) -> tuple[float, float]:
+    """The work of the fits in reads, and the seconds of all else, if the choice is among these candidates.
+
+    cells: Of the largest model.
+    """
+    queries = design.queries
+    shape = FitShape.of_selection(queries.domain, candidates or design.one_way, cells)
+    cells_of_choice = int(design.sizes([*design.one_way, *candidates]).sum())
+    other = shape.setup_seconds + choice_seconds(len(candidates), len(design.one_way), cells_of_choice)
+    return shape.reads(FROM_NOTHING), other + answer_seconds(len(queries.cliques), workload.queries.size, cells)
 
 
 def _measure_each_one_way(private: PrivateStatistics, design: Design, share: Fraction) -> list[Measurement]:

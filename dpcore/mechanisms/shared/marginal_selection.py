@@ -77,6 +77,10 @@ class Design:
         kept = {cliques[index] for index in small_first[np.cumsum(sizes[small_first]) <= _MAX_CELLS].tolist()}
         return tuple(tuple(clique for clique in group if clique in kept) for group in subsets)
 
+    @property
+    def pairs(self) -> tuple[Clique, ...]:
+        return self.by_order[0] if self.by_order else ()
+
     @cached_property
     def candidates(self) -> tuple[Clique, ...]:
         return tuple(clique for group in self.by_order for clique in group)
@@ -128,11 +132,10 @@ def noisy_errors_of_forest(
     fit: The model of the one-way marginals.
     meter: Counts the work of the selections.
     """
-    pairs = design.by_order[0] if design.by_order else ()
-    edges, half = edges_of_forest(pairs), share / 2
+    pairs, half = design.pairs, share / 2
+    edges, work = edges_of_forest(pairs), work_of_forest(design)
     limit = _MAX_NOISE_OF_FOREST * fit.total
-    work = edges * scoring_reads(len(pairs), int(design.sizes(pairs).sum()), 0.0)
-    if edges == len(pairs) or work > meter.remaining:
+    if not work or work > meter.remaining:
         return []
     if not _is_noise_at_most(private.terms, design.queries.only(pairs[:edges]), half, limit):
         return []
@@ -140,6 +143,12 @@ def noisy_errors_of_forest(
     meter.spend(work)
     queries = design.queries.only(sorted(forest, key=pairs.index))
     return [private.measure_errors(queries, fit.total * fit.calibrated.vector(queries.cliques), half)]  # MEASURE
+
+
+def work_of_forest(design: Design) -> float:
+    """The work of selecting a spanning forest of pairs, in reads; 0 if all pairs form one forest."""
+    pairs, edges = design.pairs, edges_of_forest(design.pairs)
+    return edges * scoring_reads(len(pairs), int(design.sizes(pairs).sum()), 0.0) if edges < len(pairs) else 0.0
 
 
 def _is_noise_at_most(terms: PrivacyTerms, queries: Marginals, share: Fraction, max_scale: float) -> bool:

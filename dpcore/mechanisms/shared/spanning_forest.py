@@ -43,10 +43,10 @@ def select_forest(
 
 def edges_of_forest(pairs: Sequence[Clique]) -> int:
     """The number of edges of a spanning forest of the pairs; all spanning forests have equally many."""
-    forest = _Forest(pairs)
-    while joining := forest.joining(pairs):
-        forest.join(joining[0])
-    return len(forest.edges)
+    from scipy.cluster.hierarchy import DisjointSet  # Only where it is called: it is slow to import.
+
+    joined = DisjointSet(name for pair in pairs for name in pair)
+    return sum(joined.merge(*pair) for pair in pairs)
 
 
 class _Forest:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -208,7 +207,10 @@ class CliqueTree:
         return release
 
     def _predicted(self, design: Design, workload: Workload) -> tuple[float, tuple[str, ...]]:
-        """CPU seconds of a run, and notes about its limit. Noise decides whether a forest limits the choice."""
+        """CPU seconds of a run, and notes about its limit.
+
+        Noise decides whether a forest limits the choice; what takes longer is predicted.
+        """
         queries, max_cells = design.queries, self.max_model_mb * CELLS_IN_MB
         tree = small_tree(queries.domain, queries.cliques, max_cells)
         every = _costs(design, workload, design.candidates, max_cells if tree is None else tree.cells)
@@ -217,8 +219,8 @@ class CliqueTree:
             edges = design.pairs[: edges_of_forest(design.pairs)]
             fits, other = _costs(design, workload, edges, int(design.sizes(edges).sum()))
             costs.append((fits + selections, other))
-        seconds = [run_seconds(fits, other, self.max_work) for fits, other in costs]
-        return math.sqrt(min(seconds) * max(seconds)), limit_notes(*every, self.max_work)
+        seconds = max(run_seconds(fits, other, self.max_work) for fits, other in costs)
+        return seconds, limit_notes(*every, self.max_work)
 
     def _measure_one_way(
         self, private: PrivateStatistics, design: Design, meter: WorkMeter

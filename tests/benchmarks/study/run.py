@@ -95,11 +95,16 @@ def compute(setting: Configuration, store: Store, worker: Worker, again: set[str
 
 
 def undecided_pair(facts: Facts, cells: Mapping[str, Cell]) -> list[str]:
-    """What is recommended and the best of the others, if further releases can tell which is better; or nothing."""
+    """What is recommended and the best of the others, if further releases may tell which is better; or nothing.
+
+    They may while the difference is uncertain, and while the recommended one seems worse, but not by much.
+    """
     compared = Comparison(facts, cells)
     for name in sorted(recommended_of(facts)):
         rival = compared.rival(name)
-        if rival and compared.is_undecided(name) and _may_decide(cells[name]) and _may_decide(rival):
+        seems_worse = not compared.is_best(name) and compared.ratio(name) <= _SINGLE  # It may do so by chance.
+        is_open = compared.is_undecided(name) or seems_worse
+        if rival and is_open and _may_decide(cells[name]) and _may_decide(rival):
             return [name, rival.mechanism]
     return []
 

@@ -10,6 +10,7 @@ Open ``fit`` first: mechanisms call ``fit_model`` with ``FitSettings``. It uses 
 * ``measurement_matrix``: stacks all measured functions as one matrix on the marginals of a few cliques.
 * ``one_way_least_squares``: one-way marginals from measured products, for the base of a fit.
 * ``prior``: how far components are expected to lie from what smaller marginals imply, learnt from noisy values.
+* ``learnt_probabilities``: how common each of a few priors is, for ``empirical_bayes_counts`` and ``prior``.
 * ``maximum_entropy``: the objective and its dual, with a certificate of how close a fit is to the optimum.
 * ``quasi_newton``, ``block_descent``: two descents on that dual; large models start with the second.
 

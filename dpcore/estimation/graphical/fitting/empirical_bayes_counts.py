@@ -21,10 +21,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import betainc, betaincinv, gammainc, gammaincc, gammaincinv
 
+from dpcore.estimation.graphical.fitting.learnt_probabilities import learnt_probabilities, posteriors
 from dpcore.estimation.graphical.fitting.linear_measurements import LinearMeasurement
 
 Vector = NDArray[np.float64]
 _SHAPES: Final = np.array([0.01, 0.025, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 4.0, 16.0, 100.0])
+_EVEN: Final = np.full(_SHAPES.size, 1 / _SHAPES.size)
 _PSEUDO_ATTRIBUTES: Final = 4.0  # Number of attributes with an unknown shape that are added to the learnt ones.
 _OPEN: Final = 0.1  # The chance that an attribute is like none of the others.
 _STEPS: Final = 100  # Steps of expectation-maximisation.
@@ -94,14 +96,14 @@ def posterior_counts(attributes: Sequence[NoisyCounts], total: float) -> list[Ve
     are scaled up to the total. A known count moves by at most two standard deviations of its noise; the other counts
     take up the rest of the difference.
     """
-    posteriors = [_Posteriors.of(noisy, total) if noisy.unknown.any() else None for noisy in attributes]
-    evidence = [unknown.evidence for unknown in posteriors if unknown is not None]
+    of_attributes = [_Posteriors.of(noisy, total) if noisy.unknown.any() else None for noisy in attributes]
+    evidence = [unknown.evidence for unknown in of_attributes if unknown is not None]
     probabilities = _shape_probabilities(np.array(evidence).reshape(-1, _SHAPES.size))
     return [
         np.asarray(noisy.values * (total / noisy.values.sum()))
         if unknown is None
         else _posterior_counts(noisy, unknown.medians(probabilities), total)
-        for noisy, unknown in zip(attributes, posteriors, strict=True)
+        for noisy, unknown in zip(attributes, of_attributes, strict=True)
     ]
 
 
@@ -121,17 +123,7 @@ def _shape_probabilities(evidence: Vector) -> Vector:
 
     evidence: Log likelihood of each attribute's noisy counts under each shape, float64 [attributes, shapes].
     """
-    likelihoods, probabilities = _normalised(np.exp(evidence - evidence.max(axis=1, keepdims=True))), _EVEN
-    for _ in range(_STEPS):
-        probabilities = _normalised(_normalised(likelihoods * probabilities).sum(axis=0) + _PSEUDO_ATTRIBUTES * _EVEN)
-    return (1 - _OPEN) * probabilities + _OPEN * _EVEN
-
-
-def _normalised(weights: Vector) -> Vector:
-    return np.asarray(weights / weights.sum(axis=-1, keepdims=True))
-
-
-_EVEN: Final = _normalised(np.ones(_SHAPES.size))
+    return (1 - _OPEN) * learnt_probabilities(evidence, _PSEUDO_ATTRIBUTES, _STEPS) + _OPEN * _EVEN
 
 
 @final
@@ -170,9 +162,9 @@ class _Posteriors:
 
     def medians(self, probabilities: Vector) -> Vector:
         """Medians of the posteriors, averaged over the shapes, float64 [counts], positive."""
-        shapes = _normalised(probabilities * np.exp(self.evidence - self.evidence.max()))
-        knots, posteriors, _ = _at_knots(self.noisy, self.stddev, self.edges, self.prior)
-        medians = _interpolated_median(np.tensordot(shapes, posteriors, axes=1), self.edges)
+        shapes = posteriors(self.evidence, probabilities)
+        knots, of_counts, _ = _at_knots(self.noisy, self.stddev, self.edges, self.prior)
+        medians = _interpolated_median(np.tensordot(shapes, of_counts, axes=1), self.edges)
         return np.asarray(np.maximum(np.interp(self.noisy, knots, medians), _MIN_COUNT))
 
 

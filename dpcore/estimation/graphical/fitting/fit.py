@@ -247,9 +247,11 @@ class _Problem:
         self.count = len(self.matrix.measurements)
         self._domain, self._total, self._meter = domain, total, meter
         allowed = max(settings.iterations / 6, settings.work / self.tree.cells)
-        of_small_model = min(settings.patience * settings.iterations, _PATIENT_CELLS / self.tree.cells)
-        is_patient = settings.patience > 1
-        self._iterations = math.ceil(max(min(settings.iterations, allowed), of_small_model if is_patient else 0))
+        max_calls = min(settings.iterations, allowed)
+        if settings.patience > 1:
+            patient_calls = min(settings.patience * settings.iterations, _PATIENT_CELLS / self.tree.cells)
+            max_calls = max(max_calls, patient_calls)
+        self._iterations = math.ceil(max_calls)
         self._base = (
             independent_base(self.matrix.queries, self.matrix.measurements, total)
             if public is None

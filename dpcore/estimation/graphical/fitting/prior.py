@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpcore.domain import Domain
+from dpcore.estimation.graphical.fitting.learnt_probabilities import learnt_probabilities, posteriors
 from dpcore.estimation.graphical.fitting.linear_measurements import LinearMeasurement
 
 Vector = NDArray[np.float64]
@@ -25,6 +26,7 @@ _LOG_DEVIATION: Final = 1.5  # Prior standard deviation of the logarithm of a sc
 _OWN_RANGE: Final = (3.0, 30.0)  # Smallest and largest scale of a single component that was selected.
 _MIXED_SCALES: Final[Vector] = 2.0 ** np.arange(-10.0, 5.0)  # Scales of a single component that was not selected.
 _LEAST_OF_ORDER: Final = 0.25  # No component has less than this part of its order's scale.
+_PSEUDO_COMPONENTS: Final = 1.0  # Number of components of unknown scale that are added.
 _STEPS: Final = 200  # Steps of expectation-maximisation.
 
 
@@ -97,12 +99,8 @@ def mixed_prior_scales(
             for values in zip(components, deviations, counts, strict=True)
         ]
     )
-    likelihoods = np.exp(log_likelihoods - log_likelihoods.max(axis=1, keepdims=True))
-    common = even = np.full(_MIXED_SCALES.size, 1 / _MIXED_SCALES.size)
-    for _ in range(_STEPS):
-        common = (_normalised(likelihoods * common).sum(axis=0) + even) / (len(components) + 1)
-    posteriors = _normalised(likelihoods * common)
-    scales = [_equal_scale(*values) for values in zip(components, counts, posteriors, strict=True)]
+    of_components = posteriors(log_likelihoods, learnt_probabilities(log_likelihoods, _PSEUDO_COMPONENTS, _STEPS))
+    scales = [_equal_scale(*values) for values in zip(components, counts, of_components, strict=True)]
     return np.maximum(scales, _LEAST_OF_ORDER * of_order)
 
 
@@ -111,10 +109,6 @@ def _equal_scale(component: LinearMeasurement, expected: Vector, posterior: Vect
     priors = prior_variances(expected, 1.0)
     kept = [float((scale * priors / (scale * priors + 1 / component.precision)).mean()) for scale in _MIXED_SCALES]
     return float(np.exp(np.interp(posterior @ kept, kept, np.log(_MIXED_SCALES))))
-
-
-def _normalised(weights: NDArray[np.float64]) -> NDArray[np.float64]:
-    return np.asarray(weights / weights.sum(axis=1, keepdims=True))
 
 
 def own_prior_scales(

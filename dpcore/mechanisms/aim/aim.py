@@ -20,7 +20,6 @@ from dpcore.estimation.graphical.fitting.fit import FitSettings, GraphicalFit, f
 from dpcore.estimation.graphical.fitting.linear_measurements import measured_cliques
 from dpcore.estimation.graphical.fitting.prior import LARGEST_PRIOR_SCALE
 from dpcore.estimation.graphical.fitting.work import UNIT, WorkMeter
-from dpcore.estimation.graphical.structure.junction_tree import JunctionTree
 from dpcore.estimation.graphical.structure.triangulation import Triangulation
 from dpcore.kernel.privacy_terms import PrivacyTerms
 from dpcore.kernel.private_statistics import PrivateStatistics
@@ -28,27 +27,34 @@ from dpcore.measurement import Measurement
 from dpcore.mechanisms.aim.batch import Batch, design_of, select_and_measure
 from dpcore.mechanisms.aim.budget import Annealing
 from dpcore.mechanisms.aim.candidates import RoundCandidates, candidates_of, candidates_within
-from dpcore.mechanisms.aim.expected import candidate_at, mean_error, mean_error_of_one, remaining_errors, shares_by_size
+from dpcore.mechanisms.aim.expected import (
+    answers_at,
+    candidate_at,
+    mean_error,
+    mean_error_of_one,
+    remaining_errors,
+    shares_by_size,
+)
 from dpcore.mechanisms.aim.predicted import predicted_seconds, scoring_work
 from dpcore.mechanisms.aim.profile import PROFILES, AimProfile
 from dpcore.mechanisms.aim.rounds import KEPT_CELLS, Rounds
+from dpcore.mechanisms.aim.whole import can_hold_all, can_measure_all, measure_all, measure_each
 from dpcore.mechanisms.api import Plan, Progress, Release, Step, Traits, check_profile, silent
 from dpcore.mechanisms.shared.bounded_work import DEFAULT_MAX_WORK, BoundedWork, check_max_work
-from dpcore.mechanisms.shared.measured_residuals import MeasuredResiduals
 from dpcore.mechanisms.shared.pgm_common import CELLS_IN_MB, LARGEST_PENALTY, LAST_WORK, ROUND_WORK, rows_of
 from dpcore.queries import Marginals, Products
-from dpcore.workload import Workload, added_weights
+from dpcore.workload import Workload
 
 _BYTES_PER_CELL: Final = 8
 _ROUNDS: Final = (0.25, 0.4)  # Rounds end once the cells that their fits read, or all work, are this part of max_work.
 _FIT: Final = 0.25  # Part of the remaining work that a fit before the last may take.
 _AFTER_BATCH: Final = Fraction(3, 4)  # Fraction of max_model_mb that rounds may use after a batch.
+_LOOK: Final = Fraction(1, 8)  # Fraction of the share of one-way products that they get before all may be measured.
 _FEW_ROUNDS: Final = 2  # Number of rounds per attribute among which a rich budget is divided.
 _ROUNDS_DONE: Final = 0.6  # Of the progress, if rounds spend the whole budget.
 _FITTED: Final = 0.9  # Of the progress, if the last fit comes to its limit.
 _ROUNDING: Final = Fraction(1, 1 << 30)  # A remaining share up to this is rounding error: the budget is spent.
 _SMALLEST: Final = Fraction(1, 1 << 70)  # So is a remaining amount up to this: its parts could not be charged.
-_Vector = NDArray[np.float64]
 
 
 @final
@@ -134,7 +140,7 @@ class Aim:
             steps.append(Step("measure the chosen marginals", float(batch_share - errors_share), 1))
             remaining -= batch_share
         annealing = self._equal_rounds(candidates, remaining)
-        may_be_whole = isinstance(workload.queries, Products) and self._profile.products_error > 0
+        may_be_whole = self._may_measure_all(workload)
         # After a batch, the share of a round depends on what the batch measured.
         stddev = None if has_batch or may_be_whole else candidates.value_stddev(terms, annealing.measure)
         steps.append(Step("select", float(annealing.select * max_rounds), max_rounds))
@@ -145,7 +151,10 @@ class Aim:
             "A round's share grows when its measurement changes the model little: there may be fewer rounds.",
         )
         if may_be_whole:
-            notes += ("There are no rounds if the budget measures all queries at once with little noise.",)
+            notes += (
+                "If the budget measures all queries at once with little noise, there are no rounds, and the one-way "
+                f"marginals get {float(start_share * _LOOK):.2%} of the budget.",
+            )
         if has_batch:
             notes = (
                 "When rounds stop improving the model, the remaining budget re-measures the chosen marginals.",
@@ -164,6 +173,7 @@ class Aim:
         initial = self._initial_state(private, workload, candidates, work)
         measured, fit, annealing = list(initial.measured), initial.fit, initial.annealing
         batch, whole, model_share = initial.batch, initial.whole, initial.model_share
+        initial_count = initial.batch_range[0]
         structure = Triangulation.of(candidates.domain, itertools.chain(*map(measured_cliques, measured)))
         error_rounds = batch.error_rounds if batch else ()
         rounds = Rounds(private.terms, candidates, initial.batch_range, error_rounds, self._max_rounds(candidates) + 1)
@@ -188,7 +198,7 @@ class Aim:
             chosen = private.select(allowed.queries, score, annealing.select)  # SELECT
             measured.append(private.measure(allowed.strategy(chosen), annealing.measure))  # MEASURE
             rounds.add(allowed, score, annealing.select, chosen, measured[-1], fit)
-            answers_before, fit = _answers_at(allowed, score.estimate, chosen), fit.without_tables()
+            answers_before, fit = answers_at(allowed, score.estimate, chosen), fit.without_tables()
             del score
             fit = self._fit(private.terms, candidates, measured, meter.part(_FIT), fit)  # ESTIMATE
             cells_read += fit.work
@@ -202,10 +212,13 @@ class Aim:
         if batch and private.remaining_share > _rounding(private.terms):
             measured += batch.remeasure(private)  # MEASURE
         elif whole and private.remaining_share > _rounding(private.terms):
-            measured += self._measure_all(private, workload, whole, private.remaining_share)  # MEASURE
+            measured += measure_all(private, workload, whole, private.remaining_share)  # MEASURE
         fit, meter = fit.without_tables(), work.enter("last fit", until=_FITTED)
-        last_work = LAST_WORK / (1 if whole and not rounds.done else 2)  # Without rounds it is the only long fit.
-        model = self._fit(private.terms, candidates, measured, meter, fit, last_work).model  # ESTIMATE
+        # Without rounds it is the only long fit, and one of products needs more calls.
+        last_work = LAST_WORK * (2 if self._may_measure_all(workload) else 1) / (1 if whole and not rounds.done else 2)
+        # The prior of a fit to ranges is loose: with two measurements of one attribute it would be looser still.
+        unused = initial_count if whole and self._may_measure_all(workload) else 0
+        model = self._fit(private.terms, candidates, measured, meter, fit, last_work, unused=unused).model  # ESTIMATE
         work.enter("answers and their intervals")
         release = rounds.release(workload, model, measured)
         work.report(1.0)
@@ -215,27 +228,30 @@ class Aim:
         self, private: PrivateStatistics, workload: Workload, candidates: RoundCandidates, work: BoundedWork
     ) -> _InitialState:
         """Measures the one-way marginals (Algorithm 7), then the whole workload, a batch of marginals, or neither."""
-        first_share, max_share = Fraction(self._profile.start_share), Fraction(self._profile.max_start_share)
+        start_share, max_share = Fraction(self._profile.start_share), Fraction(self._profile.max_start_share)
         of_products = isinstance(workload.queries, Products)
         workload_share = Fraction(1) if of_products else Fraction(self._profile.workload_share)
-        one_way, whole = candidates.one_way(), candidates.whole()
+        one_way, whole, max_cells = candidates.one_way(), candidates.whole(), self.max_model_mb * CELLS_IN_MB
+        may_be_whole = self._may_measure_all(workload) and can_hold_all(whole, max_cells)
+        first_share = start_share * (_LOOK if may_be_whole else 1)
         meter = work.enter("one-way marginals")
-        measured = _measure_each(private, one_way, first_share)  # MEASURE
+        measured = measure_each(private, one_way, first_share)  # MEASURE
         fit = self._fit(private.terms, candidates, measured, meter.part(_FIT))
         error = mean_error(private.terms, one_way, fit, first_share, "expected")
-        second_share = min(max_share, first_share * Fraction(error / self._profile.start_error) ** 2) - first_share
-        annealing = self._equal_rounds(candidates, 1 - first_share)
-        if (of_products or second_share <= _ROUNDING) and self._can_measure_all(
-            private.terms, whole, fit, workload_share - first_share
+        wanted_share = min(max_share, first_share * Fraction(error / self._profile.start_error) ** 2)
+        second_share = max(start_share, wanted_share) - first_share
+        annealing = self._equal_rounds(candidates, 1 - start_share)
+        if (of_products or second_share <= _ROUNDING) and can_measure_all(
+            self._profile, max_cells, private.terms, whole, fit, workload_share - first_share
         ):
-            measured += self._measure_all(private, workload, whole, workload_share - first_share)  # MEASURE
+            measured += measure_all(private, workload, whole, workload_share - first_share)  # MEASURE
             if not of_products:  # Otherwise nothing is left for rounds, and the last fit comes next.
                 work.enter(f"fit of all {len(whole.cliques):,} marginals")
                 fit = self._fit(private.terms, candidates, measured, meter.part(_FIT), learns_prior=True)
             batch_range = (len(one_way.cliques), len(measured))
             return _InitialState(measured, fit, annealing, batch_range, whole=whole)
         if second_share > _ROUNDING:
-            measured += _measure_each(private, one_way, second_share)  # MEASURE
+            measured += measure_each(private, one_way, second_share)  # MEASURE
             fit = self._fit(private.terms, candidates, measured, meter.part(_FIT))
         one_way_range = (len(measured) - len(one_way.cliques), len(measured))
         if not self._has_batch(workload):
@@ -258,32 +274,14 @@ class Aim:
         fit = self._fit(private.terms, candidates, measured, meter.part(_FIT))
         return _InitialState(measured, fit, annealing, batch_range, batch, model_share=_AFTER_BATCH)
 
+    def _may_measure_all(self, workload: Workload) -> bool:
+        """Whether noise decides if all products are measured at once."""
+        return isinstance(workload.queries, Products) and self._profile.products_error > 0
+
     def _noise_of_rounds(self, private: PrivateStatistics, whole: RoundCandidates, fit: GraphicalFit) -> float:
         """Mean expected error of a marginal that one of 2 d equal rounds measures, as a fraction of the rows."""
         share = self._annealing(private.remaining_share, self._few_rounds(whole)).measure
         return mean_error_of_one(private.terms, whole, fit, share, "expected")
-
-    def _can_measure_all(self, terms: PrivacyTerms, whole: RoundCandidates, fit: GraphicalFit, share: Fraction) -> bool:
-        """Whether the model can hold the whole workload and this share measures it with little noise for its rows."""
-        if not whole.cliques or share <= 0:  # No cliques: every one of the workload is too large to be a candidate.
-            return False
-        if JunctionTree.of(whole.domain, whole.cliques).cells > self.max_model_mb * CELLS_IN_MB:
-            return False
-        of_products = isinstance(whole.queries, Products)
-        max_error = self._profile.products_error if of_products else self._profile.workload_error
-        return mean_error(terms, whole, fit, share, "noise") <= max_error
-
-    def _measure_all(
-        self, private: PrivateStatistics, workload: Workload, whole: RoundCandidates, share: Fraction
-    ) -> list[Measurement]:
-        """Measures the whole workload at once, marginals by residuals if possible (``MeasuredResiduals.of``)."""
-        if isinstance(workload.queries, Marginals) and isinstance(whole.queries, Marginals):
-            weights = added_weights(workload, 1)
-            measurable = Workload(whole.queries, np.array([weights[clique] for clique in whole.queries.cliques]))
-            residuals = MeasuredResiduals.of(private.terms, measurable, error="absolute")
-            if residuals is not None:
-                return [private.measure(residuals.queries, share)]
-        return _measure_each(private, whole, share)
 
     def _has_batch(self, workload: Workload) -> bool:
         return self._profile.batch_share > 0 and isinstance(workload.queries, Marginals)
@@ -325,6 +323,7 @@ class Aim:
         warm: GraphicalFit | None = None,
         last_work: float = 0.0,
         learns_prior: bool = False,
+        unused: int = 0,
     ) -> GraphicalFit:
         """Fits a model to all measurements.
 
@@ -334,13 +333,15 @@ class Aim:
             its priors are learnt by empirical Bayes.
         learns_prior: Learns the prior scale from the measurements. This is sound only if the whole workload was
             measured, because selected marginals lie unusually far from the model.
+        unused: Number of first measurements from which only the number of rows is estimated.
         """
         total = rows_of(terms, candidates.full, measured)
         prior_scale = None if learns_prior or (warm is not None and warm.learns_prior) else LARGEST_PRIOR_SCALE
         settings = FitSettings(prior_scale, 1e-2, 300, ROUND_WORK)
         if last_work:
-            settings = FitSettings(prior_scale, 1e-3, 2000, last_work, empirical_bayes=True, patience=10)
-        return fit_model(candidates.domain, measured, total, settings, warm, meter=meter)
+            calls = 2000 if isinstance(candidates.queries, Marginals) else 4000
+            settings = FitSettings(prior_scale, 1e-3, calls, last_work, empirical_bayes=True, patience=10)
+        return fit_model(candidates.domain, measured[unused:], total, settings, warm, meter=meter)
 
     @property
     def _profile(self) -> AimProfile:
@@ -384,17 +385,5 @@ def _all_queries(candidates: RoundCandidates) -> Marginals | Products:
     return Marginals(queries.domain, ((), *queries.cliques)) if isinstance(queries, Marginals) else queries
 
 
-def _measure_each(private: PrivateStatistics, candidates: RoundCandidates, share: Fraction) -> list[Measurement]:
-    """Measures each of the candidates once."""
-    shares = shares_by_size(candidates, share)
-    return [private.measure(candidates.strategy(index), part) for index, part in enumerate(shares)]
-
-
 def _rounding(terms: PrivacyTerms) -> Fraction:
     return max(_ROUNDING, _SMALLEST / terms.budget.amount)
-
-
-def _answers_at(candidates: RoundCandidates, values: _Vector, index: int) -> _Vector:
-    """A copy of the values of one candidate's answers."""
-    begin = int(candidates.sizes[:index].sum())
-    return values[begin : begin + int(candidates.sizes[index])].copy()

@@ -26,6 +26,12 @@ def candidate_at(candidates: RoundCandidates, index: int) -> RoundCandidates:
     return candidates.only(np.arange(len(candidates.cliques)) == index)
 
 
+def answers_at(candidates: RoundCandidates, values: NDArray[np.float64], index: int) -> NDArray[np.float64]:
+    """A copy of the values of one candidate's answers."""
+    begin = int(candidates.sizes[:index].sum())
+    return values[begin : begin + int(candidates.sizes[index])].copy()
+
+
 def remaining_errors(
     terms: PrivacyTerms, answers: NDArray[np.float64], stddevs: NDArray[np.float64], penalty: Penalty
 ) -> NDArray[np.float64]:

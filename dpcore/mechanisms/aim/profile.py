@@ -85,7 +85,7 @@ PROFILES: Final[dict[str, AimProfile]] = {
         max_start_share=0.4,
         workload_error=0.1,
         workload_share=0.5,
-        products_error=1.0,
+        products_error=6.0,
         penalty="expected",
     ),
     # Algorithms 6 to 8 as printed, with alpha = 0.9 and T = 16 d.

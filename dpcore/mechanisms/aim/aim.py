@@ -214,10 +214,10 @@ class Aim:
         elif whole and private.remaining_share > _rounding(private.terms):
             measured += measure_all(private, workload, whole, private.remaining_share)  # MEASURE
         fit, meter = fit.without_tables(), work.enter("last fit", until=_FITTED)
-        # Without rounds it is the only long fit, and one of products needs more calls.
-        last_work = LAST_WORK * (2 if self._may_measure_all(workload) else 1) / (1 if whole and not rounds.done else 2)
+        of_all_products = bool(whole) and self._may_measure_all(workload)
+        last_work = LAST_WORK * (2 if of_all_products else 1 if whole and not rounds.done else 0.5)
         # The prior of a fit to ranges is loose: with two measurements of one attribute it would be looser still.
-        unused = initial_count if whole and self._may_measure_all(workload) else 0
+        unused = initial_count if of_all_products else 0
         model = self._fit(private.terms, candidates, measured, meter, fit, last_work, unused=unused).model  # ESTIMATE
         work.enter("answers and their intervals")
         release = rounds.release(workload, model, measured)

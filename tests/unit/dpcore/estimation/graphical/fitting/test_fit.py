@@ -240,6 +240,18 @@ def test_the_same_product_measured_twice_starts_warm() -> None:
     assert np.allclose(table(found), table(fit_model(DOMAIN, both, TOTAL, TIGHT)), atol=0.01)
 
 
+def test_a_fit_of_products_comes_ten_times_as_close_to_its_optimum() -> None:
+    domain = Domain.of({"a": 12, "b": 12})
+    random = np.random.default_rng(0)
+    queries = range_marginals(domain, [("a", "b")], {"a": prefix(12), "b": prefix(12)})
+    noisy = random.integers(0, 400, queries.size) + np.arange(queries.size) * 7.0
+    fit = fit_model(domain, [Measurement(queries, noisy, Noise.GAUSSIAN, 5.0)], 1e3, FitSettings(tolerance=1.0))
+    assert fit.gap <= 0.1 * queries.size
+    rough = FitSettings(tolerance=10.0)
+    loose = fit_model(domain, [Measurement(queries, noisy, Noise.GAUSSIAN, 5.0)], 1e3, rough)
+    assert fit.gap < 0.1 * queries.size < loose.gap
+
+
 def test_names_with_spaces_are_not_mistaken_for_cliques() -> None:
     domain = Domain.of({"x": 2, "y": 3, "x y": 4, "centred": 2})
 

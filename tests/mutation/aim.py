@@ -17,8 +17,8 @@ MUTANTS: Final = (
     Mutant(
         "the second start share has no limit",
         "dpcore/mechanisms/aim/aim.py",
-        "second_share = min(max_share, first_share *",
-        "second_share = max(0, first_share *",
+        "wanted_share = min(max_share, first_share *",
+        "wanted_share = max(0, first_share *",
         "tests/unit/dpcore/mechanisms/aim/test_aim.py"
         "::test_single_attributes_are_measured_once_more_where_rows_are_few",
     ),

@@ -69,7 +69,7 @@ class Aim:
        measured together (``dpcore.mechanisms.aim.batch``). If the budget can measure the whole workload with little
        noise, the whole workload is measured instead. With little noise for the number of rows, the batch fills less of
        the model; with very little, there is no batch, and 2 d equal rounds spend the remaining budget. A workload of
-       products has no batch; if the model can hold all of it, and the budget measures it with little noise, all that is
+       products has no batch; if the model can hold all of it, and the noise is not far above its answers, all that is
        left measures it, and there are no rounds.
     3. Each round selects the marginal on which the model errs most beyond the error that a measurement would leave,
        measures that marginal, and fits the model again.
@@ -152,8 +152,8 @@ class Aim:
         )
         if may_be_whole:
             notes += (
-                "If the budget measures all queries at once with little noise, there are no rounds, and the one-way "
-                f"marginals get {float(start_share * _LOOK):.2%} of the budget.",
+                "All are measured at once if a model can hold them, unless noise is far above the answers: one-way "
+                f"marginals then get {float(start_share * _LOOK):.2%} of the budget, and there are no rounds.",
             )
         if has_batch:
             notes = (

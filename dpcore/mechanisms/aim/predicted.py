@@ -10,6 +10,7 @@ from dpcore.mechanisms.shared.pgm_common import CELLS_IN_MB
 from dpcore.mechanisms.shared.predicted_seconds import (
     FROM_NOTHING,
     IN_A_ROUND,
+    OF_PRODUCTS,
     ROUGH,
     FitShape,
     answer_seconds,
@@ -20,6 +21,7 @@ from dpcore.mechanisms.shared.predicted_seconds import (
     scoring_reads,
     small_tree,
 )
+from dpcore.queries import Products
 
 _ROUNDS_AFTER_BATCH: Final = 7  # Rounds end when they no longer change the model: 1 to 40, more for more rows.
 _ROUNDS_PER_ATTRIBUTE: Final = 2  # Without a batch, where the share of a round grows.
@@ -63,6 +65,8 @@ def predicted_seconds(
     rounds = min(max_rounds, _ROUNDS_AFTER_BATCH if has_batch else _ROUNDS_PER_ATTRIBUTE * attributes)
     scoring = rounds * scoring_reads(len(cliques), candidates.cells, model_reads)
     fits = shape.reads(ROUGH) + shape.reads(FROM_NOTHING) + rounds * shape.reads(IN_A_ROUND) + scoring
+    if tree is not None and isinstance(candidates.queries, Products):  # Mostly measured at once.
+        rounds, fits = 0, shape.reads(OF_PRODUCTS)
     other = (rounds + 2) * shape.setup_seconds
     answered = int(candidates.requested.sum())
     other += 2 * answer_seconds(answered, candidates.cells, shape.cells)

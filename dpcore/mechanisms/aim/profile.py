@@ -45,8 +45,8 @@ class AimProfile:
     workload_share: Share of the one-way marginals and the whole workload together, in that case; at least
         ``start_share``.
     products_error: For a workload of products that the model can hold: the whole workload is measured with all that is
-        left after the one-way products, without rounds, if the expected L1 error of its noise is at most this fraction
-        of the sum of the answers. At 0 it never is. The fit leaves far less error than the noise has.
+        left after a look at the one-way products, without rounds, if the expected L1 error of its noise is at most this
+        many times the sum of the answers. At 0 it never is. The fit leaves far less error than the noise has.
     penalty: What to subtract from a marginal's score: the error that a fit is "expected" to leave in it, or the mean
         absolute "noise" of all its cells, as printed. The noise would exclude every marginal of many small cells.
     """

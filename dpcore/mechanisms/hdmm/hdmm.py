@@ -21,7 +21,14 @@ from dpcore.mechanisms.hdmm.joint_strategy import Loss, MeasuredStrategy, Strate
 from dpcore.mechanisms.hdmm.parts import MeasuredParts, table_queries
 from dpcore.mechanisms.shared.bounded_work import DEFAULT_MAX_WORK, BoundedWork, check_max_work
 from dpcore.mechanisms.shared.pgm_common import CELLS_IN_MB, COPIES, check_model_size
-from dpcore.mechanisms.shared.predicted_seconds import FROM_NOTHING, FitShape, answer_seconds, limit_notes, run_seconds
+from dpcore.mechanisms.shared.predicted_seconds import (
+    FROM_NOTHING,
+    OF_PRODUCTS,
+    FitShape,
+    answer_seconds,
+    limit_notes,
+    run_seconds,
+)
 from dpcore.mechanisms.shared.totals import public_total
 from dpcore.queries import Marginals, Products
 from dpcore.uncertainty import of_model
@@ -107,7 +114,8 @@ class Hdmm:
             memory = plan.memory_bytes + COPIES * 8 * tree.cells
             cliques = (queries if isinstance(queries, Marginals) else queries.marginals).cliques
             shape = FitShape.of_cliques(queries.domain, cliques, tree.cells, len(tree.nodes))
-            fits, answers = shape.reads(FROM_NOTHING), answer_seconds(len(cliques), queries.size, tree.cells)
+            effort = FROM_NOTHING if isinstance(queries, Marginals) else OF_PRODUCTS
+            fits, answers = shape.reads(effort), answer_seconds(len(cliques), queries.size, tree.cells)
             other = shape.setup_seconds + answers
             seconds = run_seconds(fits, other, self.max_work)
             notes = (note, *limit_notes(fits, other, self.max_work))

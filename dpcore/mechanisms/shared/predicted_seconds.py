@@ -47,6 +47,8 @@ LEARNING: Final = Effort(30, 0, 30)
 """The fits from which the scales of a prior are learnt."""
 FROM_NOTHING: Final = Effort(120, 20, 6)
 """A fit that starts from independent attributes, close to the optimum."""
+OF_PRODUCTS: Final = Effort(300, 0, 300)
+"""The same fit of products, such as ranges, which must come closer to the optimum and has no sweeps."""
 ROUGH: Final = Effort(45, 8, 2)
 """A fit that starts from independent attributes, less close."""
 IN_A_ROUND: Final = Effort(8, 2, 2)

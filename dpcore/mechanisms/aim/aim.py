@@ -128,9 +128,14 @@ class Aim:
         self._check()
         candidates = candidates_of(workload, terms)
         one_way, start_share = candidates.one_way(), Fraction(self._profile.start_share)
-        shares = shares_by_size(one_way, start_share)
+        may_be_whole = self._may_measure_all(workload, candidates)
+        first_share = start_share * (_LOOK if may_be_whole else 1)
+        shares = shares_by_size(one_way, first_share)
         noise = [candidate_at(one_way, index).value_stddev(terms, share) or 0.0 for index, share in enumerate(shares)]
-        steps = [Step("measure one-way marginals", self._profile.start_share, len(shares), max(noise))]
+        steps = [Step("measure one-way marginals", float(first_share), len(shares), max(noise))]
+        if may_be_whole:
+            again = float(start_share - first_share)
+            steps.append(Step("measure them again, unless all queries are measured at once", again, len(shares)))
         remaining, max_rounds, has_batch = 1 - start_share, self._max_rounds(candidates), self._has_batch(workload)
         if has_batch:
             batch_share = remaining * Fraction(self._profile.batch_share)
@@ -140,9 +145,10 @@ class Aim:
             steps.append(Step("measure the chosen marginals", float(batch_share - errors_share), 1))
             remaining -= batch_share
         annealing = self._equal_rounds(candidates, remaining)
-        may_be_whole = self._may_measure_all(workload)
         # After a batch, the share of a round depends on what the batch measured.
-        stddev = None if has_batch or may_be_whole else candidates.value_stddev(terms, annealing.measure)
+        of_products = isinstance(workload.queries, Products) and self._profile.products_error > 0
+        follows_answers = has_batch or of_products
+        stddev = None if follows_answers else candidates.value_stddev(terms, annealing.measure)
         steps.append(Step("select", float(annealing.select * max_rounds), max_rounds))
         steps.append(Step("measure", float(annealing.measure * max_rounds), max_rounds, stddev))
         models = int(4 * _BYTES_PER_CELL * self.max_model_mb * CELLS_IN_MB) + 2 * _BYTES_PER_CELL * KEPT_CELLS
@@ -151,10 +157,7 @@ class Aim:
             "A round's share grows when its measurement changes the model little: there may be fewer rounds.",
         )
         if may_be_whole:
-            notes += (
-                "All are measured at once if a model can hold them, unless noise is far above the answers: one-way "
-                f"marginals then get {float(start_share * _LOOK):.2%} of the budget, and there are no rounds.",
-            )
+            notes += ("All queries are measured at once, without rounds, unless the noise is far above their answers.",)
         if has_batch:
             notes = (
                 "When rounds stop improving the model, the remaining budget re-measures the chosen marginals.",
@@ -214,7 +217,7 @@ class Aim:
         elif whole and private.remaining_share > _rounding(private.terms):
             measured += measure_all(private, workload, whole, private.remaining_share)  # MEASURE
         fit, meter = fit.without_tables(), work.enter("last fit", until=_FITTED)
-        of_all_products = bool(whole) and self._may_measure_all(workload)
+        of_all_products = bool(whole) and isinstance(workload.queries, Products)
         last_work = LAST_WORK * (2 if of_all_products else 1 if whole and not rounds.done else 0.5)
         # The prior of a fit to ranges is loose: with two measurements of one attribute it would be looser still.
         unused = initial_count if of_all_products else 0
@@ -232,8 +235,7 @@ class Aim:
         of_products = isinstance(workload.queries, Products)
         workload_share = Fraction(1) if of_products else Fraction(self._profile.workload_share)
         one_way, whole, max_cells = candidates.one_way(), candidates.whole(), self.max_model_mb * CELLS_IN_MB
-        may_be_whole = self._may_measure_all(workload) and can_hold_all(whole, max_cells)
-        first_share = start_share * (_LOOK if may_be_whole else 1)
+        first_share = start_share * (_LOOK if self._may_measure_all(workload, candidates) else 1)
         meter = work.enter("one-way marginals")
         measured = measure_each(private, one_way, first_share)  # MEASURE
         fit = self._fit(private.terms, candidates, measured, meter.part(_FIT))
@@ -274,9 +276,11 @@ class Aim:
         fit = self._fit(private.terms, candidates, measured, meter.part(_FIT))
         return _InitialState(measured, fit, annealing, batch_range, batch, model_share=_AFTER_BATCH)
 
-    def _may_measure_all(self, workload: Workload) -> bool:
+    def _may_measure_all(self, workload: Workload, candidates: RoundCandidates) -> bool:
         """Whether noise decides if all products are measured at once."""
-        return isinstance(workload.queries, Products) and self._profile.products_error > 0
+        if not isinstance(workload.queries, Products) or self._profile.products_error <= 0:
+            return False
+        return can_hold_all(candidates.whole(), self.max_model_mb * CELLS_IN_MB)
 
     def _noise_of_rounds(self, private: PrivateStatistics, whole: RoundCandidates, fit: GraphicalFit) -> float:
         """Mean expected error of a marginal that one of 2 d equal rounds measures, as a fraction of the rows."""

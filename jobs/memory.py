@@ -9,8 +9,8 @@ from typing import Final
 
 _MMAP_THRESHOLD: Final = -3  # M_MMAP_THRESHOLD of glibc's malloc.h.
 _TRIM_THRESHOLD: Final = -1  # M_TRIM_THRESHOLD.
-_LARGE: Final = 1 << 23
-_KEPT: Final = 1 << 25
+_LARGE: Final = 1 << 23  # Bytes of an array that is mapped separately.
+_KEPT: Final = 1 << 25  # Bytes of freed memory that may stay with the process.
 
 
 def give_back_large_arrays() -> bool:

@@ -15,6 +15,14 @@ MUTANTS: Final = (
         "tests/unit/dpcore/mechanisms/aim/test_profile.py::test_the_second_measurement_grows_with_the_square_of_the_error",
     ),
     Mutant(
+        "the look before all products gets the whole start share",
+        "dpcore/mechanisms/aim/aim.py",
+        "_LOOK: Final = Fraction(1, 8)",
+        "_LOOK: Final = Fraction(7, 8)",
+        "tests/unit/dpcore/mechanisms/aim/test_products.py"
+        "::test_the_one_way_share_is_spent_in_full_only_where_rounds_follow",
+    ),
+    Mutant(
         "the second start share has no limit",
         "dpcore/mechanisms/aim/aim.py",
         "wanted_share = min(max_share, first_share *",

@@ -64,7 +64,8 @@ class Aim:
 
     The first choice for synthetic rows and for marginals of many attributes. A run has four phases:
 
-    1. All one-way marginals are measured, a second time if the table has few rows.
+    1. All one-way marginals are measured, a second time if the table has few rows. Where a workload of products may
+       be measured at once, they get an eighth of their share first, and the rest only if it is not.
     2. For a workload of marginals, noisy errors of all its pairs and triples choose a batch of marginals, which are
        measured together (``dpcore.mechanisms.aim.batch``). If the budget can measure the whole workload with little
        noise, the whole workload is measured instead. With little noise for the number of rows, the batch fills less of
@@ -128,8 +129,8 @@ class Aim:
         self._check()
         candidates = candidates_of(workload, terms)
         one_way, start_share = candidates.one_way(), Fraction(self._profile.start_share)
-        may_be_whole = self._may_measure_all(workload, candidates)
-        first_share = start_share * (_LOOK if may_be_whole else 1)
+        first_share = self._first_share(workload, candidates)
+        may_be_whole = first_share < start_share
         shares = shares_by_size(one_way, first_share)
         noise = [candidate_at(one_way, index).value_stddev(terms, share) or 0.0 for index, share in enumerate(shares)]
         steps = [Step("measure one-way marginals", float(first_share), len(shares), max(noise))]
@@ -146,9 +147,11 @@ class Aim:
             remaining -= batch_share
         annealing = self._equal_rounds(candidates, remaining)
         # After a batch, the share of a round depends on what the batch measured.
-        of_products = isinstance(workload.queries, Products) and self._profile.products_error > 0
-        follows_answers = has_batch or of_products
-        stddev = None if follows_answers else candidates.value_stddev(terms, annealing.measure)
+        stddev = (
+            None
+            if has_batch or self._may_measure_products(workload)
+            else candidates.value_stddev(terms, annealing.measure)
+        )
         steps.append(Step("select", float(annealing.select * max_rounds), max_rounds))
         steps.append(Step("measure", float(annealing.measure * max_rounds), max_rounds, stddev))
         models = int(4 * _BYTES_PER_CELL * self.max_model_mb * CELLS_IN_MB) + 2 * _BYTES_PER_CELL * KEPT_CELLS
@@ -219,7 +222,7 @@ class Aim:
         fit, meter = fit.without_tables(), work.enter("last fit", until=_FITTED)
         of_all_products = bool(whole) and isinstance(workload.queries, Products)
         last_work = LAST_WORK * (2 if of_all_products else 1 if whole and not rounds.done else 0.5)
-        # The prior of a fit to ranges is loose: with two measurements of one attribute it would be looser still.
+        # Without the look, fits of the same measurements are closer (``dpcore/decisions/aim.md``).
         unused = initial_count if of_all_products else 0
         model = self._fit(private.terms, candidates, measured, meter, fit, last_work, unused=unused).model  # ESTIMATE
         work.enter("answers and their intervals")
@@ -235,7 +238,7 @@ class Aim:
         of_products = isinstance(workload.queries, Products)
         workload_share = Fraction(1) if of_products else Fraction(self._profile.workload_share)
         one_way, whole, max_cells = candidates.one_way(), candidates.whole(), self.max_model_mb * CELLS_IN_MB
-        first_share = start_share * (_LOOK if self._may_measure_all(workload, candidates) else 1)
+        first_share = self._first_share(workload, candidates)
         meter = work.enter("one-way marginals")
         measured = measure_each(private, one_way, first_share)  # MEASURE
         fit = self._fit(private.terms, candidates, measured, meter.part(_FIT))
@@ -276,11 +279,15 @@ class Aim:
         fit = self._fit(private.terms, candidates, measured, meter.part(_FIT))
         return _InitialState(measured, fit, annealing, batch_range, batch, model_share=_AFTER_BATCH)
 
-    def _may_measure_all(self, workload: Workload, candidates: RoundCandidates) -> bool:
-        """Whether noise decides if all products are measured at once."""
-        if not isinstance(workload.queries, Products) or self._profile.products_error <= 0:
-            return False
-        return can_hold_all(candidates.whole(), self.max_model_mb * CELLS_IN_MB)
+    def _may_measure_products(self, workload: Workload) -> bool:
+        """Whether products are measured at once where a model can hold them and the noise allows it."""
+        return isinstance(workload.queries, Products) and self._profile.products_error > 0
+
+    def _first_share(self, workload: Workload, candidates: RoundCandidates) -> Fraction:
+        """The share of the first measurement of the one-way marginals: less where all products may follow at once."""
+        share, max_cells = Fraction(self._profile.start_share), self.max_model_mb * CELLS_IN_MB
+        may_be_whole = self._may_measure_products(workload) and can_hold_all(candidates.whole(), max_cells)
+        return share * _LOOK if may_be_whole else share
 
     def _noise_of_rounds(self, private: PrivateStatistics, whole: RoundCandidates, fit: GraphicalFit) -> float:
         """Mean expected error of a marginal that one of 2 d equal rounds measures, as a fraction of the rows."""
@@ -337,7 +344,7 @@ class Aim:
             its priors are learnt by empirical Bayes.
         learns_prior: Learns the prior scale from the measurements. This is sound only if the whole workload was
             measured, because selected marginals lie unusually far from the model.
-        unused: Number of first measurements from which only the number of rows is estimated.
+        unused: Number of leading measurements that the model leaves out. They still help to estimate the rows.
         """
         total = rows_of(terms, candidates.full, measured)
         prior_scale = None if learns_prior or (warm is not None and warm.learns_prior) else LARGEST_PRIOR_SCALE

@@ -48,8 +48,9 @@ _ROUGH: Final = 1e-2  # Tolerance of the fits from which a prior is learnt.
 _LEARNING: Final = 0.25  # Part of the remaining work that a fit from which a prior is learnt may take.
 _PATIENT_CELLS: Final = 1 << 30  # Cells of nodes that the calls of a patient fit may touch.
 _HELD: Final = 1e9  # Strength of a prior that holds a component at its value in the base.
-_OF_PRODUCTS: Final = 0.1  # Part of the tolerance that is left to fits of products, whose answers sum many cells.
-_WEAKER: Final = 4.0  # Factor of the prior scale of products: values of a strategy spread over many cells.
+# Of measured products: factors of the tolerance and of the prior scale (``dpcore/decisions/fits.md``).
+_PRODUCTS_TOLERANCE: Final = 0.1
+_PRODUCTS_SCALE: Final = 4.0
 _LARGE: Final = 1 << 18  # For trees of at least this many cells, sweeps save more oracle calls than they cost.
 
 
@@ -66,7 +67,7 @@ class FitSettings:
         products is four times as large.
     tolerance: The fit stops when its gap to the optimum is at most this many units per measured value. The noise of one
         value is worth 1/2 unit, so the default leaves an error far below that of the noise. For measured products,
-        such as ranges, it is a tenth of this: their answers sum many cells, and a small gap may be a large error.
+        such as ranges, it is a tenth of this: their answers sum many cells, so that a small gap can hide a large error.
     iterations: The largest number of calls of the marginal oracle for one order.
     work: The largest number of cells of nodes that all calls together may touch; a sixth of ``iterations`` is allowed
         in any case. By default there is no limit.
@@ -309,12 +310,12 @@ class _Problem:
         free: Rows that the fit explains, bool [rows]; the others are held at the base. By default all are free.
         """
         matrices = [len(measurement.matrices or ()) for measurement in self.matrix.measurements]
-        row_scales = np.repeat(np.where(matrices, _WEAKER * scales, scales), np.diff(self.matrix.starts))
+        row_scales = np.repeat(np.where(matrices, _PRODUCTS_SCALE * scales, scales), np.diff(self.matrix.starts))
         strengths = np.maximum(self._counts, MIN_EXPECTED) / prior_variances(self._counts, row_scales)
         if free is not None:
             strengths = np.where(free, strengths, _HELD)
         if any(matrices):
-            tolerance *= _OF_PRODUCTS
+            tolerance *= _PRODUCTS_TOLERANCE
         estimator = MaximumEntropy(strengths, tolerance, self._iterations)
         sweeps, parts, cells = None, 0, 0
         if self.tree.cells >= _LARGE and free is None:

@@ -28,7 +28,7 @@ from dpcore.estimation.graphical.inference.belief_propagation import MarginalOra
 
 Vector = NDArray[np.float64]
 _MIN_COUNT: Final = 1.0  # In counts: curvatures are at least this.
-_CURVATURE: Final = 0.6  # The curvature along a row is about this power of its expected count.
+_POWER: Final = 0.6  # Of the expected count of a row, as its curvature: the power that took the fewest calls.
 _FIRST_SWEEPS: Final = 2  # Number of sweeps before the gap is first checked.
 _WORTH_A_CALL: Final = 0.5  # Relative gap from which on an earlier point is worth another call of the oracle.
 _CALLS_PER_SWEEP: Final = 3  # A sweep takes about as long as this many calls of the marginal oracle.
@@ -130,7 +130,7 @@ class MaximumEntropy:
         # The curvature along one row alone is its expected count, but other rows explain a part of each step.
         if counts is None:
             counts = matrix.expected_counts(total * oracle.marginals(base))
-        scales = 1 / np.sqrt(np.maximum(counts, _MIN_COUNT) ** _CURVATURE + kappa)
+        scales = 1 / np.sqrt(np.maximum(counts, _MIN_COUNT) ** _POWER + kappa)
         used = 0
         if sweeps is not None:
             start, used = self._sweep(sweeps, start, lambda point: gap(dual(point)[1]), allowed_gap, work)

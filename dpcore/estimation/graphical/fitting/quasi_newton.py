@@ -10,10 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 Vector = NDArray[np.float64]
-# Number of (step, change of the gradient) pairs that estimate the curvature: as many as these numbers hold, within the
-# least and the most.
-_LEAST_PAIRS: Final = 10
-_MOST_PAIRS: Final = 60
+# (step, change of the gradient) pairs estimate the curvature: as many as fit in so many numbers, but 10 to 60.
+_MIN_PAIRS: Final = 10
+_MAX_PAIRS: Final = 60
 _NUMBERS: Final = 1 << 21
 _SUFFICIENT: Final = 1e-4  # Fraction of the predicted decrease that a step must achieve (Armijo's condition).
 _ROUNDING: Final = 1e-13  # Relative rounding error of the function.
@@ -58,8 +57,8 @@ def descend(
     position, point = start, start / scales  # The point in scaled coordinates.
     value, gradient = function(position)
     slope, evaluations = gradient * scales, 1
-    most_pairs = min(max(_LEAST_PAIRS, _NUMBERS // (2 * start.size)), _MOST_PAIRS)
-    pairs: deque[tuple[Vector, Vector]] = deque(maxlen=most_pairs)
+    kept_pairs = min(max(_MIN_PAIRS, _NUMBERS // (2 * start.size)), _MAX_PAIRS)
+    pairs: deque[tuple[Vector, Vector]] = deque(maxlen=kept_pairs)
     stride = last_step = 1.0
     while evaluations < max_evaluations and not stop(value, gradient):
         direction = -_inverse_hessian(slope, pairs) if pairs else -stride * slope / max(1.0, _largest(slope))

@@ -43,7 +43,7 @@ WORKLOAD = Workload(range_marginals(DOMAIN, CLIQUES, MATRICES), WEIGHTS)
 BUDGETS = (Budget.pure(2), Budget.zcdp(1), Budget.gdp(1))
 TABLE = TinyTable(DOMAIN, np.random.default_rng(0).integers(0, (3, 3, 7, 2), (300, 4)))
 GENERATOR = np.random.default_rng(0)
-WITHIN_NOISE = aim_with(products_error=0.1)  # Where noise exceeds this part of the answers, there are rounds.
+SELECTIVE = aim_with(products_error=0.1)  # Makes rounds already where noise exceeds a tenth of the answers.
 every_budget = pytest.mark.parametrize("budget", BUDGETS, ids=lambda budget: budget.currency.name)
 
 
@@ -221,7 +221,7 @@ def test_the_only_fit_after_measuring_all_may_take_four_times_as_long(
     rho: float, has_rounds: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fits = watched_fits(monkeypatch, aim_module)
-    WITHIN_NOISE.run(private_statistics(TABLE, Budget.zcdp(rho)), WORKLOAD, generator=GENERATOR)
+    SELECTIVE.run(private_statistics(TABLE, Budget.zcdp(rho)), WORKLOAD, generator=GENERATOR)
     assert (len(fits) > 3) == has_rounds  # Each round makes one.
     assert fits[-1].work == LAST_WORK * (0.5 if has_rounds else 2)
 
@@ -229,7 +229,7 @@ def test_the_only_fit_after_measuring_all_may_take_four_times_as_long(
 @pytest.mark.parametrize(("rho", "has_rounds"), [(1e4, False), (1e-5, True)])
 def test_the_one_way_share_is_spent_in_full_only_where_rounds_follow(rho: float, has_rounds: bool) -> None:
     private, profile = private_statistics(TABLE, Budget.zcdp(rho)), PROFILES["default"]
-    WITHIN_NOISE.run(private, WORKLOAD, generator=GENERATOR)
+    SELECTIVE.run(private, WORKLOAD, generator=GENERATOR)
     shares = [float(charge.amount) / rho for charge in private.charges]
     labels = [charge.label.split()[0] for charge in private.charges]
     assert sum(shares[:3]) == pytest.approx(profile.start_share / 8)

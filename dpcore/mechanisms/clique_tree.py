@@ -261,16 +261,15 @@ class CliqueTree:
     ) -> GraphicalFit:
         """Fits the model: roughly before the selection, more precisely at the end.
 
-        The last fit replaces one-way counts by their posterior medians, and each pair has a prior scale of its own,
-        unless a public table takes the place of independent attributes.
+        The last fit replaces one-way counts by their posterior medians, and each pair has a prior scale of its own.
 
-        public: The model of the public table, if it takes the place of independent attributes. How far the measured
-            marginals lie from it is then learnt.
+        public: The model of the public table, if it takes the place of independent attributes. How far each measured
+            pair or triple lies from it is then learnt, so that a poor public table costs little.
         """
         prior_scale = self.constants.prior_scale if public is None else None
         settings = FitSettings(prior_scale, 1e-2, 300)
         if final:
-            settings = FitSettings(prior_scale, 1e-3, 1000, empirical_bayes=public is None, patience=10)
+            settings = FitSettings(prior_scale, 1e-3, 1000, empirical_bayes=True, patience=10)
         domain = design.queries.domain
         return fit_model(domain, measured, rows_of(terms, domain, measured), settings, meter=meter, public=public)
 

@@ -2,6 +2,9 @@
 
 Generated tables are a tree of dependences, clusters of attributes that share a latent class, and one latent class for
 all. A mechanism that selects needs few measurements for a tree, and cannot select enough for one latent class.
+
+The law from which the rows were drawn is shown beside the mechanisms: its error is what a model of the population has
+that fits perfectly. Only measurements of the marginals themselves come closer to these rows.
 """
 
 from __future__ import annotations
@@ -22,6 +25,7 @@ from numpy.typing import NDArray
 
 from dpcore.evaluation import baselines, exact_answers
 from dpcore.mechanisms.recommendation import recommended
+from dpcore.queries import Marginals
 from dpcore.workload import Workload, all_k_way
 from tests.benchmarks.case import Case, Figures, Inputs, Judgement, Run, Target
 from tests.benchmarks.figures import datasets
@@ -36,10 +40,47 @@ ATTRIBUTES, EPSILON = 110, 1.0
 MANY, FEW = 2_000_000, 20_000
 KINDS: Final = ("tree", "clusters", "mixture")
 TRIPLES: Final = 300
+LAW: Final = "law.txt"
 _SMALLEST, _LARGEST = 2, 40
 _CLUSTER, _CLUSTER_CLASSES, _CLASSES = 10, 8, 20  # Attributes of a cluster, and numbers of latent classes.
 _REACH = 6  # A parent in the tree is among so many attributes before.
 _LIMIT_SECONDS, _LIMIT_MB = 180.0, 2048.0
+
+
+@dataclass(frozen=True, eq=False)
+class Law:
+    """The law of one row: each attribute, or latent class, depends on one before it, or on none.
+
+    parents: For each of them, which one; -1 for none.
+    tables: Probabilities of its values given that one, float64 [values of the parent, values]; one row where there is
+        none.
+    attributes: Which of them are attributes.
+    """
+
+    parents: list[int]
+    tables: list[NDArray[np.float64]]
+    attributes: list[int]
+
+    def marginal(self, nodes: tuple[int, ...]) -> NDArray[np.float64]:
+        """The joint probabilities of some of them, which are named in ascending order; one axis for each."""
+        if not nodes:
+            return np.ones(())
+        *others, last = nodes
+        parent, table = self.parents[last], self.tables[last]
+        if parent < 0:
+            return np.multiply.outer(self.marginal(tuple(others)), table[0])
+        above = tuple(sorted({*others, parent}))
+        joint = np.moveaxis(self.marginal(above), above.index(parent), -1)
+        if parent not in others:
+            return np.matmul(joint, table)
+        return np.moveaxis(joint[..., np.newaxis] * table, -2, above.index(parent))
+
+    def answers(self, workload: Workload, rows: int) -> NDArray[np.float64]:
+        """What the law expects of each count, float64 [answers]."""
+        assert isinstance(workload.queries, Marginals)
+        axis = dict(zip(workload.queries.domain.names, self.attributes, strict=True))
+        cliques = workload.queries.cliques
+        return rows * np.concatenate([self.marginal(tuple(axis[name] for name in part)).ravel() for part in cliques])
 
 
 def sizes(generator: Generator) -> NDArray[np.int64]:
@@ -48,26 +89,32 @@ def sizes(generator: Generator) -> NDArray[np.int64]:
     return np.maximum(_SMALLEST, np.round(drawn)).astype(np.int64)
 
 
-def generated(kind: str, rows: int, seed: int = 0) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
-    """Numbers of values, and the codes of the rows, uint8 [ATTRIBUTES, rows]."""
+def generated(kind: str, rows: int, seed: int = 0) -> tuple[Law, NDArray[np.uint8]]:
+    """The law, and the codes of the rows, uint8 [ATTRIBUTES, rows]."""
     generator = np.random.default_rng(seed)
     values = sizes(generator)
     codes = np.empty((ATTRIBUTES, rows), dtype=np.uint8)
-    latent = np.zeros(rows, dtype=np.int64)
+    law, latent, latent_node = Law([], [], []), np.zeros(rows, dtype=np.int64), -1
     for axis, size in enumerate(values.tolist()):
         base = generator.dirichlet(np.full(size, 0.8))
         if kind == "tree":
-            parent = int(generator.integers(max(0, axis - _REACH), axis)) if axis else 0
-            given, classes, strength = codes[parent], int(values[parent]) if axis else 1, generator.uniform(0.2, 0.9)
-            given = given if axis else latent
+            parent = int(generator.integers(max(0, axis - _REACH), axis)) if axis else -1
+            given, classes = (codes[parent], int(values[parent])) if axis else (latent, 1)
+            strength = generator.uniform(0.2, 0.9)
         else:
             classes = _CLUSTER_CLASSES if kind == "clusters" else _CLASSES
             if axis % _CLUSTER == 0 if kind == "clusters" else axis == 0:
-                latent = generator.choice(classes, rows, p=generator.dirichlet(np.ones(classes)))
-            given, strength = latent, generator.uniform(0.1, 0.7)
+                of_classes = generator.dirichlet(np.ones(classes))
+                latent, latent_node = generator.choice(classes, rows, p=of_classes), len(law.parents)
+                law.parents.append(-1)
+                law.tables.append(of_classes[np.newaxis])
+            given, parent, strength = latent, latent_node, generator.uniform(0.1, 0.7)
         laws = (1 - strength) * base + strength * generator.dirichlet(np.full(size, 0.3), size=classes)
         codes[axis] = _drawn(laws, given, generator)
-    return values, codes
+        law.attributes.append(len(law.parents))
+        law.parents.append(parent)
+        law.tables.append(laws)
+    return law, codes
 
 
 def _drawn(laws: NDArray[np.float64], given: NDArray[np.integer], generator: Generator) -> NDArray[np.uint8]:
@@ -99,14 +146,17 @@ class Released:
 def inputs(data: Path) -> Inputs:
     def make(kind: str, rows: int, target: Path) -> None:
         target.mkdir(parents=True)
-        values, codes = generated(kind, rows)
+        law, codes = generated(kind, rows)
         names = [f"a{axis:03d}" for axis in range(ATTRIBUTES)]
+        values = [law.tables[node].shape[1] for node in law.attributes]
         columns = {name: pa.array(column) for name, column in zip(names, codes, strict=True)}
         pq.write_table(pa.table(columns | {"row": pa.array(np.arange(rows))}), target / "part-0.parquet")
-        (target / "domain.json").write_text(json.dumps(dict(zip(names, values.tolist(), strict=True))))
+        written = {"parents": law.parents, "tables": [one.tolist() for one in law.tables], "attributes": law.attributes}
+        (target / LAW).write_text(json.dumps(written))
+        (target / "domain.json").write_text(json.dumps(dict(zip(names, values, strict=True))))
 
     return {
-        f"{kind}/{rows}": kept(data, f"wide-{ATTRIBUTES}-{kind}-{rows}", partial(make, kind, rows))
+        f"{kind}/{rows}": kept(data, f"wide-{ATTRIBUTES}-{kind}-{rows}-law", partial(make, kind, rows))
         for kind in KINDS for rows in (FEW, MANY)
     }  # fmt: skip
 
@@ -118,16 +168,22 @@ class Asked:
     statistics: Remembered
     workload: Workload
     units: int
+    law: Law
 
 
 def prepare(paths: Inputs, seed: int) -> dict[tuple[str, str], Asked]:
     asked = {}
     for name, path in paths.items():
         table = datasets.tabular({"table": path})
-        statistics = Remembered(table.statistics)
+        statistics, law = Remembered(table.statistics), law_of(path)
         for label, workload in WORKLOADS.items():
-            asked[name, label] = Asked(statistics, workload(name, table), table.units)
+            asked[name, label] = Asked(statistics, workload(name, table), table.units, law)
     return asked
+
+
+def law_of(path: Path) -> Law:
+    written = json.loads((path / LAW).read_text())
+    return Law(written["parents"], [np.array(table) for table in written["tables"]], written["attributes"])
 
 
 def work(tables: dict[tuple[str, str], Asked]) -> Released:
@@ -155,6 +211,7 @@ def judge(tables: dict[tuple[str, str], Asked], found: Released) -> Judgement:
         errors[cell] = workload_error(asked.workload, values, exact, asked.units)
         facts[f"{cell}: CPU s"] = seconds
         guesses = baselines(asked.workload.queries, asked.statistics, asked.units)
+        guesses["law"] = asked.law.answers(asked.workload, asked.units)
         guesses["clique_tree"] = values if name == "clique_tree" else _answers(asked, "clique_tree")
         for label, guess in guesses.items():
             beside.setdefault(label, {})[cell] = workload_error(asked.workload, guess, exact, asked.units)

@@ -54,7 +54,7 @@ class Comparison:
     max_share: float = 0.05
     max_noise: float = 1.0
     decisive_noise: float = 0.05
-    margin: float = 0.5
+    margin: float = 0.75
     doubt: float = 1.0
 
 

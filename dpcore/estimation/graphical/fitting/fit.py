@@ -72,10 +72,10 @@ class FitSettings:
     work: The largest number of cells of nodes that all calls together may touch; a sixth of ``iterations`` is allowed
         in any case. By default there is no limit.
     empirical_bayes: Whether the priors of attributes and components are learnt from the noisy values. One-way counts
-        are then replaced by their posterior medians (``empirical_bayes_counts``). Each pair has its own scale in place
-        of ``prior_scale`` (``prior.own_prior_scales``); where the scales of orders are learnt, each component of two
-        attributes or more has one (``prior.mixed_prior_scales``). It is sound only for marginals that were selected
-        without regard to the noise in them; the default is therefore False.
+        are then replaced by their posterior medians (``empirical_bayes_counts``), unless there is a public table. Each
+        pair has its own scale in place of ``prior_scale`` (``prior.own_prior_scales``); where the scales of orders are
+        learnt, each component of two attributes or more has one (``prior.mixed_prior_scales``). It is sound only for
+        marginals that were selected without regard to the noise in them; the default is therefore False.
     patience: A fit may make this many times ``iterations`` calls, as long as they touch at most 2^30 cells of nodes
         together. With little noise a small model needs them, and they take seconds.
     """
@@ -239,11 +239,11 @@ class _Problem:
     ) -> None:
         parts = itertools.chain(*map(linear_measurements, measurements))
         components = component_measurements(domain, merged(parts))
-        if settings.empirical_bayes:
-            components = with_posterior_counts(components, total)
         if public is not None:
             shares = {name: public.calibrated.vector([(name,)]) for name in domain.names}
             components = with_public_counts(components, shares, public.total, total)
+        elif settings.empirical_bayes:
+            components = with_posterior_counts(components, total)
         nodes = () if public is None else public.tree.nodes
         self.matrix = MeasurementMatrix(domain, components, merge=False, cliques=nodes)
         self.tree = JunctionTree.of(domain, [*self.matrix.queries.cliques, *cliques])

@@ -49,7 +49,7 @@ def copy_of_the_repository(target: Path) -> Path:
     for name in filter(None, listed.stdout.split("\0")):
         if (ROOT / name).is_file() and "benchmarks/results" not in name:
             (target / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(ROOT / name, target / name)
+            shutil.copy(ROOT / name, target / name)
     return target
 
 
@@ -83,6 +83,9 @@ def is_noticed(mutant: Mutant, root: Path) -> bool:
 def main(words: Sequence[str]) -> int:
     """Plants the chosen faults and prints the survivors."""
     mutants, start = chosen(words), time.monotonic()
+    if not mutants:
+        print(f"no mutant has an area, file or name with {' or '.join(words)}; leave the words out for all of them")
+        return 2
     survivors: list[Mutant] = []
     with tempfile.TemporaryDirectory() as folder:
         copies: SimpleQueue[Path] = SimpleQueue()

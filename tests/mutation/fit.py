@@ -15,6 +15,14 @@ MUTANTS: Final = (
         "tests/unit/dpcore/estimation/graphical/fitting/test_fit.py::test_a_total_that_no_model_has_is_refused",
     ),
     Mutant(
+        "public one-way counts are shrunk twice",
+        "dpcore/estimation/graphical/fitting/fit.py",
+        "        elif settings.empirical_bayes:",
+        "        if settings.empirical_bayes:",
+        "tests/unit/dpcore/estimation/graphical/fitting/test_base.py"
+        "::test_public_counts_are_kept_where_priors_are_learnt",
+    ),
+    Mutant(
         "a learnt prior is never learnt again",
         "dpcore/estimation/graphical/fitting/fit.py",
         "        and problem.count < _RELEARN_GROWTH * warm.learnt_from\n",

@@ -149,12 +149,16 @@ def test_priors_are_learnt_in_the_last_fit_alone(monkeypatch: pytest.MonkeyPatch
     assert not any(others)
 
 
-def test_a_public_table_takes_the_place_of_learnt_priors(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_around_a_public_table_the_last_fit_learns_how_far_each_measured_set_lies(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(clique_tree, "is_accepted", lambda *_: True)
     fits = watched_fits(monkeypatch, clique_tree)
     run(CliqueTree().with_public(PublicTable(DOMAIN, public_codes())))
-    assert fits[-1].prior_scale is None
-    assert not any(settings.empirical_bayes for settings in fits)
+    *others, last = fits
+    assert last.prior_scale is None
+    assert last.empirical_bayes
+    assert not any(settings.empirical_bayes for settings in others)
 
 
 def test_the_model_stays_within_its_size() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -80,6 +82,47 @@ def test_the_nodes_of_the_public_model_lie_in_the_tree() -> None:
     public = public_fit(drawn())
     fit = fit_model(DOMAIN, [measured(drawn(), ("a", "d"), 1.0)], ROWS, public=public)
     assert all(any(set(node) <= set(larger) for larger in fit.tree.nodes) for node in public.tree.nodes)
+
+
+def test_public_counts_are_kept_where_priors_are_learnt() -> None:
+    """A second prior would shrink the same one-way counts twice."""
+    public, random = public_fit(drawn()), np.random.default_rng(5)
+    ones = [measured(drawn(), (name,), 30.0) for name in DOMAIN.names]
+    noisy = [replace(part, values=part.values + random.normal(0, 30.0, part.values.size)) for part in ones]
+    plain, learnt = (
+        table(fit_model(DOMAIN, noisy, ROWS, replace(TIGHT, empirical_bayes=given), public=public))
+        for given in (False, True)
+    )
+    np.testing.assert_array_equal(plain, learnt)
+
+
+PAIRED = Domain.of({f"y{number}": 4 for number in range(8)})
+
+
+def test_one_wrong_pair_of_a_public_table_does_not_free_the_right_ones() -> None:
+    """Seven measured pairs are as the public rows say, one is not; each learns its own scale."""
+    joint, random = np.full((4, 4), 1 / 16), np.random.default_rng(6)
+    wrong = np.where(np.eye(4) > 0, 0.19, 0.02)
+    pairs = [(PAIRED.names[number], PAIRED.names[number + 1]) for number in range(7)]
+    parts, public_parts = [], []
+    for number, clique in enumerate(pairs):
+        counts = ROWS * (wrong if number == 3 else joint).ravel()
+        noisy = counts + random.normal(0, NOISY, counts.size)
+        parts.append(Measurement(Marginals(PAIRED, (clique,)), noisy, Noise.ROUNDED_GAUSSIAN, NOISY))
+        public_parts.append(
+            Measurement(Marginals(PAIRED, (clique,)), ROWS * joint.ravel(), Noise.ROUNDED_GAUSSIAN, 0.1)
+        )
+    public = fit_model(PAIRED, public_parts, ROWS)
+    queries = Marginals(PAIRED, tuple(pairs))
+    exact = np.concatenate([ROWS * (wrong if number == 3 else joint).ravel() for number in range(7)])
+    shared, own = (
+        np.abs(
+            fit_model(PAIRED, parts, ROWS, replace(TIGHT, empirical_bayes=given), public=public).model.answer(queries)
+            - exact
+        ).sum()
+        for given in (False, True)
+    )
+    assert own < 0.9 * shared
 
 
 NOISY = 40.0

@@ -3,8 +3,8 @@
 Generated tables are a tree of dependences, clusters of attributes that share a latent class, and one latent class for
 all. A mechanism that selects needs few measurements for a tree, and cannot select enough for one latent class.
 
-The law from which the rows were drawn is shown beside the mechanisms: its error is what a model of the population has
-that fits perfectly. Only measurements of the marginals themselves come closer to these rows.
+The distribution from which the rows were drawn is shown beside the mechanisms: its error is that of a perfect model of
+the population. Only measurements of the marginals themselves come closer to these rows.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ ATTRIBUTES, EPSILON = 110, 1.0
 MANY, FEW = 2_000_000, 20_000
 KINDS: Final = ("tree", "clusters", "mixture")
 TRIPLES: Final = 300
-LAW: Final = "law.txt"
+DISTRIBUTION: Final = "distribution.json"
 _SMALLEST, _LARGEST = 2, 40
 _CLUSTER, _CLUSTER_CLASSES, _CLASSES = 10, 8, 20  # Attributes of a cluster, and numbers of latent classes.
 _REACH = 6  # A parent in the tree is among so many attributes before.
@@ -48,8 +48,8 @@ _LIMIT_SECONDS, _LIMIT_MB = 180.0, 2048.0
 
 
 @dataclass(frozen=True, eq=False)
-class Law:
-    """The law of one row: each attribute, or latent class, depends on one before it, or on none.
+class Distribution:
+    """The distribution of one row: each attribute, or latent class, depends on one before it, or on none.
 
     parents: For each of them, which one; -1 for none.
     tables: Probabilities of its values given that one, float64 [values of the parent, values]; one row where there is
@@ -68,15 +68,15 @@ class Law:
         *others, last = nodes
         parent, table = self.parents[last], self.tables[last]
         if parent < 0:
-            return np.multiply.outer(self.marginal(tuple(others)), table[0])
+            return np.asarray(np.multiply.outer(self.marginal(tuple(others)), table[0]))
         above = tuple(sorted({*others, parent}))
         joint = np.moveaxis(self.marginal(above), above.index(parent), -1)
         if parent not in others:
-            return np.matmul(joint, table)
-        return np.moveaxis(joint[..., np.newaxis] * table, -2, above.index(parent))
+            return np.asarray(joint @ table)
+        return np.asarray(np.moveaxis(joint[..., np.newaxis] * table, -2, above.index(parent)))
 
     def answers(self, workload: Workload, rows: int) -> NDArray[np.float64]:
-        """What the law expects of each count, float64 [answers]."""
+        """The expected count of each answer, float64 [answers]."""
         assert isinstance(workload.queries, Marginals)
         axis = dict(zip(workload.queries.domain.names, self.attributes, strict=True))
         cliques = workload.queries.cliques
@@ -89,12 +89,13 @@ def sizes(generator: Generator) -> NDArray[np.int64]:
     return np.maximum(_SMALLEST, np.round(drawn)).astype(np.int64)
 
 
-def generated(kind: str, rows: int, seed: int = 0) -> tuple[Law, NDArray[np.uint8]]:
-    """The law, and the codes of the rows, uint8 [ATTRIBUTES, rows]."""
+def generated(kind: str, rows: int, seed: int = 0) -> tuple[Distribution, NDArray[np.uint8]]:
+    """The distribution, and the codes of the rows, uint8 [ATTRIBUTES, rows]."""
     generator = np.random.default_rng(seed)
     values = sizes(generator)
     codes = np.empty((ATTRIBUTES, rows), dtype=np.uint8)
-    law, latent, latent_node = Law([], [], []), np.zeros(rows, dtype=np.int64), -1
+    distribution = Distribution([], [], [])
+    latent, latent_node = np.zeros(rows, dtype=np.int64), -1
     for axis, size in enumerate(values.tolist()):
         base = generator.dirichlet(np.full(size, 0.8))
         if kind == "tree":
@@ -105,16 +106,16 @@ def generated(kind: str, rows: int, seed: int = 0) -> tuple[Law, NDArray[np.uint
             classes = _CLUSTER_CLASSES if kind == "clusters" else _CLASSES
             if axis % _CLUSTER == 0 if kind == "clusters" else axis == 0:
                 of_classes = generator.dirichlet(np.ones(classes))
-                latent, latent_node = generator.choice(classes, rows, p=of_classes), len(law.parents)
-                law.parents.append(-1)
-                law.tables.append(of_classes[np.newaxis])
+                latent, latent_node = generator.choice(classes, rows, p=of_classes), len(distribution.parents)
+                distribution.parents.append(-1)
+                distribution.tables.append(of_classes[np.newaxis])
             given, parent, strength = latent, latent_node, generator.uniform(0.1, 0.7)
         laws = (1 - strength) * base + strength * generator.dirichlet(np.full(size, 0.3), size=classes)
         codes[axis] = _drawn(laws, given, generator)
-        law.attributes.append(len(law.parents))
-        law.parents.append(parent)
-        law.tables.append(laws)
-    return law, codes
+        distribution.attributes.append(len(distribution.parents))
+        distribution.parents.append(parent)
+        distribution.tables.append(laws)
+    return distribution, codes
 
 
 def _drawn(laws: NDArray[np.float64], given: NDArray[np.integer], generator: Generator) -> NDArray[np.uint8]:
@@ -146,17 +147,21 @@ class Released:
 def inputs(data: Path) -> Inputs:
     def make(kind: str, rows: int, target: Path) -> None:
         target.mkdir(parents=True)
-        law, codes = generated(kind, rows)
+        distribution, codes = generated(kind, rows)
         names = [f"a{axis:03d}" for axis in range(ATTRIBUTES)]
-        values = [law.tables[node].shape[1] for node in law.attributes]
+        values = [distribution.tables[node].shape[1] for node in distribution.attributes]
         columns = {name: pa.array(column) for name, column in zip(names, codes, strict=True)}
         pq.write_table(pa.table(columns | {"row": pa.array(np.arange(rows))}), target / "part-0.parquet")
-        written = {"parents": law.parents, "tables": [one.tolist() for one in law.tables], "attributes": law.attributes}
-        (target / LAW).write_text(json.dumps(written))
+        written = {
+            "parents": distribution.parents,
+            "tables": [one.tolist() for one in distribution.tables],
+            "attributes": distribution.attributes,
+        }
+        (target / DISTRIBUTION).write_text(json.dumps(written))
         (target / "domain.json").write_text(json.dumps(dict(zip(names, values, strict=True))))
 
     return {
-        f"{kind}/{rows}": kept(data, f"wide-{ATTRIBUTES}-{kind}-{rows}-law", partial(make, kind, rows))
+        f"{kind}/{rows}": kept(data, f"wide-{ATTRIBUTES}-{kind}-{rows}-distribution", partial(make, kind, rows))
         for kind in KINDS for rows in (FEW, MANY)
     }  # fmt: skip
 
@@ -168,22 +173,22 @@ class Asked:
     statistics: Remembered
     workload: Workload
     units: int
-    law: Law
+    distribution: Distribution
 
 
 def prepare(paths: Inputs, seed: int) -> dict[tuple[str, str], Asked]:
     asked = {}
     for name, path in paths.items():
         table = datasets.tabular({"table": path})
-        statistics, law = Remembered(table.statistics), law_of(path)
+        statistics, distribution = Remembered(table.statistics), distribution_of(path)
         for label, workload in WORKLOADS.items():
-            asked[name, label] = Asked(statistics, workload(name, table), table.units, law)
+            asked[name, label] = Asked(statistics, workload(name, table), table.units, distribution)
     return asked
 
 
-def law_of(path: Path) -> Law:
-    written = json.loads((path / LAW).read_text())
-    return Law(written["parents"], [np.array(table) for table in written["tables"]], written["attributes"])
+def distribution_of(path: Path) -> Distribution:
+    written = json.loads((path / DISTRIBUTION).read_text())
+    return Distribution(written["parents"], [np.array(table) for table in written["tables"]], written["attributes"])
 
 
 def work(tables: dict[tuple[str, str], Asked]) -> Released:
@@ -211,7 +216,7 @@ def judge(tables: dict[tuple[str, str], Asked], found: Released) -> Judgement:
         errors[cell] = workload_error(asked.workload, values, exact, asked.units)
         facts[f"{cell}: CPU s"] = seconds
         guesses = baselines(asked.workload.queries, asked.statistics, asked.units)
-        guesses["law"] = asked.law.answers(asked.workload, asked.units)
+        guesses["distribution of the rows"] = asked.distribution.answers(asked.workload, asked.units)
         guesses["clique_tree"] = values if name == "clique_tree" else _answers(asked, "clique_tree")
         for label, guess in guesses.items():
             beside.setdefault(label, {})[cell] = workload_error(asked.workload, guess, exact, asked.units)

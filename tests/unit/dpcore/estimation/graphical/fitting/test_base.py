@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -101,24 +102,24 @@ PAIRED = Domain.of({f"y{number}": 4 for number in range(8)})
 
 def test_one_wrong_pair_of_a_public_table_does_not_free_the_right_ones() -> None:
     """Seven measured pairs are as the public rows say, one is not; each learns its own scale."""
-    joint, random = np.full((4, 4), 1 / 16), np.random.default_rng(6)
-    wrong = np.where(np.eye(4) > 0, 0.19, 0.02)
-    pairs = [(PAIRED.names[number], PAIRED.names[number + 1]) for number in range(7)]
-    parts, public_parts = [], []
-    for number, clique in enumerate(pairs):
-        counts = ROWS * (wrong if number == 3 else joint).ravel()
-        noisy = counts + random.normal(0, NOISY, counts.size)
-        parts.append(Measurement(Marginals(PAIRED, (clique,)), noisy, Noise.ROUNDED_GAUSSIAN, NOISY))
-        public_parts.append(
-            Measurement(Marginals(PAIRED, (clique,)), ROWS * joint.ravel(), Noise.ROUNDED_GAUSSIAN, 0.1)
-        )
-    public = fit_model(PAIRED, public_parts, ROWS)
+    independent, random = np.full(16, 1 / 16), np.random.default_rng(6)
+    wrong = np.where(np.eye(4) > 0, 0.19, 0.02).ravel()
+    pairs = list(pairwise(PAIRED.names))
+    exact = [ROWS * (wrong if number == 3 else independent) for number in range(len(pairs))]
+
+    def fitted_to(counts: NDArray[np.float64], clique: Clique, stddev: float) -> Measurement:
+        return Measurement(Marginals(PAIRED, (clique,)), counts, Noise.ROUNDED_GAUSSIAN, stddev)
+
+    public = fit_model(PAIRED, [fitted_to(ROWS * independent, clique, 0.1) for clique in pairs], ROWS)
+    parts = [
+        fitted_to(counts + random.normal(0, NOISY, counts.size), clique, NOISY)
+        for counts, clique in zip(exact, pairs, strict=True)
+    ]
     queries = Marginals(PAIRED, tuple(pairs))
-    exact = np.concatenate([ROWS * (wrong if number == 3 else joint).ravel() for number in range(7)])
     shared, own = (
         np.abs(
             fit_model(PAIRED, parts, ROWS, replace(TIGHT, empirical_bayes=given), public=public).model.answer(queries)
-            - exact
+            - np.concatenate(exact)
         ).sum()
         for given in (False, True)
     )

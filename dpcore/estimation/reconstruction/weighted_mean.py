@@ -1,10 +1,10 @@
-"""A weighted mean of estimates of the same marginals: shrunken residuals, nearest non-negative answers, and a model.
+"""A weighted mean of estimates of the same marginals: shrunken residuals, nearest non-negative answers, and models.
 
 All read the same noisy values and err in different ways. Shrinking (``shrunken``) looks at one marginal and those below
 it; the nearest non-negative answers (``nonnegative``) are good where many cells are 0; a graphical model joins what all
-marginals say. Which is better depends on the data, so the weights are learnt: the estimates are made once more from
-values with added noise, and that mean of them is chosen which is nearest to other noisy values of the same answers
-(``thinning``).
+marginals say; and a latent-class model (``latent_classes``) explains them by a few causes. Which is better depends on
+the data, so the weights are learnt: the estimates are made once more from values with added noise, and that mean of
+them is chosen which is nearest to other noisy values of the same answers (``thinning``).
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from dpcore.domain import Clique
 from dpcore.estimation.graphical.fitting.fit import FitSettings, fit_model
 from dpcore.estimation.graphical.fitting.work import WorkMeter
 from dpcore.estimation.reconstruction.bounded_model import bounded_nodes
+from dpcore.estimation.reconstruction.latent_classes import latent_class_answers
 from dpcore.estimation.reconstruction.nonnegative import nonnegative_consistent
 from dpcore.estimation.reconstruction.residuals import Residuals, residuals_of_table
 from dpcore.estimation.reconstruction.shrunken import shrunken_answers
@@ -34,7 +35,7 @@ Real = NDArray[np.float64]
 # The prior is learnt, as is sound for marginals that no answer selected.
 _SETTINGS: Final = FitSettings(prior_scale=None, tolerance=1e-2, iterations=500, empirical_bayes=True)
 _NEAREST: Final = 1e-2  # Tolerance of the nearest answers, in standard deviations.
-_PRIOR_MEAN, _PRIOR_STDDEV = 1 / 3, 0.5  # Of each weight but the first, before anything is known.
+_PRIOR_MEAN, _PRIOR_STDDEV = 1 / 3, 0.5  # Of each weight but the first, before anything is known; or equal weights.
 _MAX_SPLITS: Final = 4
 _MAX_STDDEV: Final = 0.1  # Weights with a larger standard deviation are learnt again, from another split.
 _FEW_ANSWERS: Final = 10_000
@@ -49,6 +50,7 @@ def weighted_mean(
     *,
     total: float | None,
     max_cells: float,
+    has_classes: bool,
     generator: Generator,
     meter: WorkMeter,
 ) -> Real:
@@ -61,17 +63,21 @@ def weighted_mean(
     total: Number of rows where it is public; by default it is measured as well.
     max_cells: Largest number of cells of the model's junction tree. The model then has the structure of
         ``bounded_nodes``, and the residuals inside its nodes. Infinite for a tree that holds all marginals, and 0 for
-        a mean without a model.
-    generator: Splits the measurements.
-    meter: Counts the work of all fits: one, and one for each of up to ``max_splits`` splits.
+        a mean without a graphical model.
+    has_classes: Whether there is a latent-class model (``latent_classes``).
+    generator: Splits the measurements, and draws where the fits of classes start.
+    meter: Counts the work of all fits: of each model one, and one for each of up to ``max_splits`` splits.
     """
-    others = _others(values, measured, queries, weights, total, max_cells, meter)
+    others = _others(values, measured, queries, weights, total, max_cells, has_classes, generator, meter)
     learnt: list[Real] = []
     stddev = _PRIOR_STDDEV
     while stddev > _MAX_STDDEV and len(learnt) < max_splits(queries):
         training, held_out = thinned(measured, generator)
         shrunken = shrunken_answers(Residuals(training), queries, total)
-        estimates = [shrunken, *_others(shrunken, training, queries, weights, total, max_cells, meter)]
+        estimates = [
+            shrunken,
+            *_others(shrunken, training, queries, weights, total, max_cells, has_classes, generator, meter),
+        ]
         of_split, stddev = mean_weights(estimates, Residuals(held_out), queries, weights)
         learnt.append(of_split)
     return np.asarray(np.mean(learnt, axis=0) @ np.stack([values, *others]))
@@ -89,11 +95,16 @@ def _others(
     weights: Mapping[Clique, float],
     total: float | None,
     max_cells: float,
+    has_classes: bool,
+    generator: Generator,
     meter: WorkMeter,
 ) -> list[Real]:
-    """The nearest non-negative answers, and those of the model. All have as many rows as the shrunken ones."""
+    """The nearest non-negative answers, and those of the models. All have as many rows as the shrunken ones."""
     rows = max(1.0, float(shrunken[: queries.sizes[0]].sum()))
-    estimates = [_nearest(Residuals(measured), queries, rows)]
+    residuals = Residuals(measured)
+    estimates = [_nearest(residuals, queries, rows)]
+    if has_classes:
+        estimates.append(latent_class_answers(residuals, queries, rows, generator, meter))
     if max_cells:
         estimates.append(_modelled(shrunken, measured, queries, weights, rows, max_cells, meter))
     return estimates
@@ -170,7 +181,7 @@ def mean_weights(
         return np.eye(1, len(estimates))[0], 0.0
     covariance += _RIDGE * np.trace(covariance) * np.eye(count)  # Estimates may be equal.
     precision = squares @ np.linalg.solve(covariance, squares) + np.eye(count) / _PRIOR_STDDEV**2
-    linear = squares @ np.linalg.solve(covariance, gains) + _PRIOR_MEAN / _PRIOR_STDDEV**2
+    linear = squares @ np.linalg.solve(covariance, gains) + min(_PRIOR_MEAN, 1 / len(estimates)) / _PRIOR_STDDEV**2
     stddev = math.sqrt(float(np.diag(np.linalg.inv(precision)).max()))
     return _least_on_simplex(np.pad(precision, (1, 0)), np.pad(linear, (1, 0))), stddev
 

@@ -72,6 +72,7 @@ class AdaptiveConstants:
         the shares of the least error without a second one, whatever ``decay``.
     first_share_of_few: Takes the place of ``first_share`` for few residuals.
     mean_answers: Up to so many answers, the estimates are averaged with the nearest non-negative answers.
+    class_noise: From this noise on, up to so many answers are averaged with those of a latent-class model too.
     model_noise: From this noise on, they are averaged with the answers of one model of all marginals too.
     model_cells: Maximum number of cells of the junction tree of that model.
     part_noise: The same for a model of a part of the marginals, where one of all is too large.
@@ -88,6 +89,7 @@ class AdaptiveConstants:
     few_residuals: int = 100
     first_share_of_few: float = 0.75
     mean_answers: int = 100_000
+    class_noise: float = 0.001
     model_noise: float = 0.001
     model_cells: int = 16 * CELLS_IN_MB
     part_noise: float = 0.01
@@ -99,7 +101,7 @@ class AdaptiveConstants:
 
 
 class _AveragedModel(NamedTuple):
-    """A model whose answers are averaged with the estimates.
+    """A graphical model whose answers are averaged with the estimates.
 
     noise: From which noise on.
     cells: Maximum number of cells of its junction tree; infinite if it holds all marginals.
@@ -122,9 +124,9 @@ class AdaptiveResiduals:
     get much. The answers are consistent and non-negative. No junction tree limits which marginals can be answered.
 
     Other estimates are made from the same values: the nearest non-negative answers, and if the noise is at least .1 %
-    of the rows and one small graphical model holds all marginals, those of this model; if it is at least 1 % and the
-    marginals have few cells, those of a model of bounded size. The answers are a weighted mean of all of them. Which
-    weights leave the least error is learnt from the noisy values.
+    of the rows, those of a latent-class model, and of one small graphical model if it holds all marginals; if the noise
+    is at least 1 % and the marginals have few cells, those of a graphical model of bounded size. The answers are a
+    weighted mean of all of them. Which weights leave the least error is learnt from the noisy values.
 
     model: With "graphical", a graphical model is fitted to the estimates, and there are synthetic rows. It holds as
         many of the marginals as its size allows, so that rows may be further from the data than the answers, which
@@ -144,7 +146,7 @@ class AdaptiveResiduals:
     Guarantee: the budget's, by adaptive composition of the kernel's measurements; the rest is post-processing.
 
     Source: Xiao, He, Zhang and Kifer (2023) for residuals; this project for the estimates
-    (``dpcore.estimation.reconstruction.shrunken``, ``weighted_mean``) and for the second call
+    (``dpcore.estimation.reconstruction.shrunken``, ``latent_classes``, ``weighted_mean``) and for the second call
     (``dpcore.strategies.residual_planning.remaining_error``).
     """
 
@@ -228,7 +230,7 @@ class AdaptiveResiduals:
             meter = work.enter("other estimates, and their weights", until=_ANSWERED)
             values = weighted_mean(  # ESTIMATE
                 values, (first, second), queries, _weights(workload), total=total, max_cells=max_cells,
-                generator=generator, meter=meter,
+                has_classes=self._has_classes(workload, noise), generator=generator, meter=meter,
             )  # fmt: skip
         work.report(_ANSWERED)
         model = self._model_of_rows(residuals, workload, values, work)  # ESTIMATE
@@ -284,15 +286,27 @@ class AdaptiveResiduals:
         if self.model == "graphical":
             cost = with_rows(cost, queries, self.max_model_mb)
         if noise is not None:
-            return [with_mean(cost, queries, self._max_model_cells(workload, noise))]
-        with_little_noise, with_much_noise = (self._max_model_cells(workload, extreme) for extreme in (0.0, math.inf))
-        if with_little_noise == with_much_noise:
-            return [with_mean(cost, queries, with_much_noise)]
-        condition = f"if the noise of a marginal is at least {self._averaged_model(workload).noise:.1%} of the rows, "
-        return [with_mean(cost, queries, with_little_noise), with_mean(cost, queries, with_much_noise, condition)]
+            return [self._with_mean(cost, workload, noise)]
+        constants, model_noise = self.constants, self._averaged_model(workload).noise
+        possible = {constants.class_noise: queries.size <= constants.mean_answers, model_noise: model_noise < math.inf}
+        *others, largest = [0.0, *sorted(noise for noise, is_possible in possible.items() if is_possible)]
+        condition = f"if the noise of a marginal is at least {largest:.1%} of the rows, " if others else ""
+        return [
+            *(self._with_mean(cost, workload, noise) for noise in others),
+            self._with_mean(cost, workload, largest, condition),
+        ]
+
+    def _with_mean(self, cost: Cost, workload: Workload, noise: float, condition: str = "") -> Cost:
+        max_cells, has_classes = self._max_model_cells(workload, noise), self._has_classes(workload, noise)
+        return with_mean(cost, table_marginals(workload, "adaptive_residuals"), max_cells, has_classes, condition)
+
+    def _has_classes(self, workload: Workload, noise: float) -> bool:
+        """Whether a latent-class model is in the weighted mean. There is a mean wherever there is such a model."""
+        constants = self.constants
+        return workload.queries.size <= constants.mean_answers and noise >= constants.class_noise
 
     def _max_model_cells(self, workload: Workload, noise: float) -> float | None:
-        """The largest model in the weighted mean, in cells: 0 for a mean without a model, None for no mean."""
+        """The largest graphical model in the weighted mean, in cells: 0 for none, None for no mean at all."""
         queries, model = table_marginals(workload, "adaptive_residuals"), self._averaged_model(workload)
         if noise >= model.noise:
             return model.cells

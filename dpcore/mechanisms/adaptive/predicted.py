@@ -6,6 +6,7 @@ import math
 from typing import Final, NamedTuple
 
 from dpcore.errors import DomainTooLargeError
+from dpcore.estimation.reconstruction.latent_classes import reads_of_fit
 from dpcore.estimation.reconstruction.shrunken import LARGEST_CLOSURE
 from dpcore.estimation.reconstruction.weighted_mean import max_splits
 from dpcore.mechanisms.shared.pgm_common import CELLS_IN_MB, modelled_domain, uniform_note
@@ -81,35 +82,46 @@ def with_rows(cost: Cost, queries: Marginals, max_model_mb: float) -> Cost:
     )
 
 
-def with_mean(cost: Cost, queries: Marginals, max_cells: float | None, condition: str = "") -> Cost:
+def with_mean(cost: Cost, queries: Marginals, max_cells: float | None, has_classes: bool, condition: str = "") -> Cost:
     """The cost with that of other estimates, and of all from thinned values, by which they are weighted.
 
-    max_cells: Of the models; infinite if they hold all marginals, 0 for no models, None for no other estimates.
+    max_cells: Of the graphical models; infinite if they hold all marginals, 0 for no models, None for no other
+        estimates.
+    has_classes: Whether there are latent-class models.
     condition: On what it depends whether there are such models; empty if it is known.
     """
     if max_cells is None:
         return cost
     splits, shrunken = max_splits(queries), cost_of_estimates(queries).seconds
-    seconds = cost.seconds + splits * shrunken + (1 + splits) * _NEAREST * shrunken
-    note = f"{condition}answers are a weighted mean of these estimates and the nearest non-negative ones"
-    if not max_cells:
-        return cost._replace(seconds=seconds, notes=(note, *cost.notes))
-    if math.isinf(max_cells):
-        tree = small_tree(modelled_domain(queries), queries.cliques, max_cells)
-        assert tree is not None
-        shape, choice = FitShape.of_cliques(queries.domain, queries.cliques, tree.cells, len(tree.nodes)), 0.0
-        models = "models of all marginals"
-    else:
-        shape, choice = _bounded_fit(queries, max_cells)
-        models = f"models of at most {max_cells:,.0f} cells"
-    fit = shape.setup_seconds + choice + answer_seconds(len(queries.cliques), queries.size, shape.cells)
-    note = f"{condition}answers are a weighted mean of these estimates, the nearest non-negative ones, and {models}"
+    reads, cells, estimates = 0.0, 0.0, ["these estimates", "the nearest non-negative ones"]
+    seconds = splits * shrunken + (1 + splits) * _NEAREST * shrunken
+    if has_classes:
+        reads += reads_of_fit(sum(map(queries.domain.size, downward_closure(queries.cliques, LARGEST_CLOSURE))))
+        estimates.append("latent-class models")
+    if max_cells:
+        shape, choice = _fit_of_mean(queries, max_cells)
+        held = "all marginals" if math.isinf(max_cells) else f"at most {max_cells:,.0f} cells"
+        estimates.append(f"graphical models of {held}")
+        cells, reads = shape.cells, reads + shape.reads(LEARNING) + shape.reads(FROM_NOTHING)
+        answers = answer_seconds(len(queries.cliques), queries.size, shape.cells)
+        seconds += (1 + splits) * (shape.setup_seconds + choice + answers)
+    *others, last = estimates
+    note = f"{condition}answers are a weighted mean of {', '.join(others)} and {last}"
     return Cost(
-        cost.reads + (1 + splits) * (shape.reads(LEARNING) + shape.reads(FROM_NOTHING)),
-        seconds + (1 + splits) * fit,
-        max(cost.cells, shape.cells),
+        cost.reads + (1 + splits) * reads,
+        cost.seconds + seconds,
+        max(cost.cells, cells),
         (note, *cost.notes),
     )
+
+
+def _fit_of_mean(queries: Marginals, max_cells: float) -> tuple[FitShape, float]:
+    """A fit of a graphical model in the mean, and the CPU seconds to choose what it holds."""
+    if not math.isinf(max_cells):
+        return _bounded_fit(queries, max_cells)
+    tree = small_tree(modelled_domain(queries), queries.cliques, max_cells)
+    assert tree is not None
+    return FitShape.of_cliques(queries.domain, queries.cliques, tree.cells, len(tree.nodes)), 0.0
 
 
 def _bounded_fit(queries: Marginals, max_cells: float) -> tuple[FitShape, float]:

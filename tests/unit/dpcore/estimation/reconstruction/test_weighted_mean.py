@@ -55,13 +55,15 @@ def measured(codes: NDArray[np.int64], queries: Marginals, stddev: float, runs: 
     return [Measurement(asked, answers + noise, Noise.GAUSSIAN, scale) for noise in noises]
 
 
-def both(values: Measurement, queries: Marginals, max_cells: float = np.inf) -> tuple[Real, Real]:
-    """The shrunken answers, and their mean with the nearest non-negative ones and those of the model."""
+def both(
+    values: Measurement, queries: Marginals, max_cells: float = np.inf, has_classes: bool = False
+) -> tuple[Real, Real]:
+    """The shrunken answers, and their mean with the nearest non-negative ones and those of the models."""
     shrunken = shrunken_answers(Residuals([values]), queries)
     weights = dict.fromkeys(queries.cliques, 1.0)
     mean = weighted_mean(
-        shrunken, [values], queries, weights, total=None, max_cells=max_cells, generator=np.random.default_rng(3),
-        meter=WorkMeter(),
+        shrunken, [values], queries, weights, total=None, max_cells=max_cells, has_classes=has_classes,
+        generator=np.random.default_rng(3), meter=WorkMeter(),
     )  # fmt: skip
     return shrunken, mean
 

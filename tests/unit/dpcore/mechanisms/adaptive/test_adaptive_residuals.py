@@ -223,31 +223,37 @@ def test_too_many_cells_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("constants", "cells"),
+    ("constants", "wanted"),
     [
-        ({}, [math.inf]),
-        ({"model_cells": 1_000}, [2**18]),
-        ({"model_cells": 1_000, "small_marginal": 7}, [0]),
-        ({"model_cells": 1_000, "part_noise": 0.1}, [0]),
-        ({"model_noise": 0.1}, [0]),
+        ({}, [(math.inf, True)]),
+        ({"model_cells": 1_000}, [(2**18, True)]),
+        ({"model_cells": 1_000, "small_marginal": 7}, [(0, True)]),
+        ({"model_cells": 1_000, "part_noise": 0.1}, [(0, True)]),
+        ({"model_noise": 0.1, "class_noise": 0.1}, [(0, False)]),
+        ({"class_noise": 0.1}, [(math.inf, False)]),
+        ({"mean_answers": WORKLOAD.queries.size - 1}, [(math.inf, False)]),
         ({"model_noise": 0.1, "mean_answers": WORKLOAD.queries.size - 1}, []),
     ],
-    ids=["noise", "a large model", "large marginals", "less noise than for a part", "little noise", "many answers"],
+    ids=[
+        *("noise", "a large model", "large marginals", "less noise than for a part", "little noise"),
+        *("less noise than for classes", "many answers", "many answers and little noise"),
+    ],
 )
 def test_which_estimates_are_averaged(
-    monkeypatch: pytest.MonkeyPatch, constants: dict[str, float], cells: list[float]
+    monkeypatch: pytest.MonkeyPatch, constants: dict[str, float], wanted: list[tuple[float, bool]]
 ) -> None:
     """The model has 1,024 cells, and the noise is 0.05 of the rows."""
-    seen = []
+    asked, seen = [], []
 
-    def averaged(values: NDArray[np.float64], *rest: Any, max_cells: float, **settings: Any) -> Any:
-        seen.append((max_cells, weighted_mean(values, *rest, max_cells=max_cells, **settings)))
-        return seen[-1][1]
+    def averaged(values: NDArray[np.float64], *rest: Any, **settings: Any) -> Any:
+        asked.append((settings["max_cells"], settings["has_classes"]))
+        seen.append(weighted_mean(values, *rest, **settings))
+        return seen[-1]
 
     monkeypatch.setattr(adaptive_residuals, "weighted_mean", averaged)
     release = released(500, **constants)
-    assert [max_cells for max_cells, _ in seen] == cells
-    for _, mean in seen:
+    assert asked == wanted
+    for mean in seen:
         np.testing.assert_array_equal(release.answers.values, mean)
         assert ((release.answers.lower <= mean) & (mean <= release.answers.upper)).all()
 
@@ -255,8 +261,8 @@ def test_which_estimates_are_averaged(
 @pytest.mark.parametrize(
     ("constants", "models", "least"),
     [
-        ({}, "and models of all marginals", "0.1%"),
-        ({"model_cells": 1_000}, "and models of at most 262,144 cells", "1.0%"),
+        ({}, "latent-class models and graphical models of all marginals", "0.1%"),
+        ({"model_cells": 1_000}, "latent-class models and graphical models of at most 262,144 cells", "1.0%"),
     ],
 )
 def test_a_plan_counts_the_fits_of_the_models(constants: dict[str, int], models: str, least: str) -> None:

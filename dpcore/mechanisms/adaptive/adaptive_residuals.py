@@ -71,13 +71,13 @@ class AdaptiveConstants:
     few_residuals: Fewer residuals than this tell little of where the second call is needed. The first call then has
         the shares of the least error without a second one, whatever ``decay``.
     first_share_of_few: Takes the place of ``first_share`` for few residuals.
-    mean_answers: Up to so many answers, the estimates are averaged with the nearest non-negative answers.
-    class_noise: From this noise on, up to so many answers are averaged with those of a latent-class model too.
+    mean_answers: Up to so many answers are averaged with the nearest non-negative ones.
+    class_noise: From this noise on, with those of a latent-class model too: for small marginals, and for others.
     model_noise: From this noise on, they are averaged with the answers of one model of all marginals too.
     model_cells: Maximum number of cells of the junction tree of that model.
     part_noise: The same for a model of a part of the marginals, where one of all is too large.
     part_cells: Maximum number of cells of the junction tree of a part.
-    small_marginal: Mean cells of the marginals of which a part is modelled, at most.
+    small_marginal: Mean cells of small marginals, at most. A part is modelled of these alone.
     max_noise: Above this noise, rounds that select marginals are better than measuring everything.
     large_marginal: Marginals of more cells than this on average are large.
     max_noise_of_large: Takes the place of ``max_noise`` for large marginals.
@@ -89,7 +89,7 @@ class AdaptiveConstants:
     few_residuals: int = 100
     first_share_of_few: float = 0.75
     mean_answers: int = 100_000
-    class_noise: float = 0.001
+    class_noise: tuple[float, float] = (0.005, 0.05)
     model_noise: float = 0.001
     model_cells: int = 16 * CELLS_IN_MB
     part_noise: float = 0.01
@@ -123,10 +123,11 @@ class AdaptiveResiduals:
     expected error of these estimates the most: residuals that are surely small get nothing, those far above their noise
     get much. The answers are consistent and non-negative. No junction tree limits which marginals can be answered.
 
-    Other estimates are made from the same values: the nearest non-negative answers, and if the noise is at least .1 %
-    of the rows, those of a latent-class model, and of one small graphical model if it holds all marginals; if the noise
-    is at least 1 % and the marginals have few cells, those of a graphical model of bounded size. The answers are a
-    weighted mean of all of them. Which weights leave the least error is learnt from the noisy values.
+    Other estimates are made from the same values: the nearest non-negative answers; if the noise is at least .1 % of
+    the rows and one small graphical model holds all marginals, those of this model; if it is at least 1 % and the
+    marginals have few cells, those of a graphical model of bounded size; and if it is at least .5 %, or 5 % for
+    marginals of more cells, those of a latent-class model. The answers are a weighted mean of all of them. Which
+    weights leave the least error is learnt from the noisy values.
 
     model: With "graphical", a graphical model is fitted to the estimates, and there are synthetic rows. It holds as
         many of the marginals as its size allows, so that rows may be further from the data than the answers, which
@@ -230,7 +231,7 @@ class AdaptiveResiduals:
             meter = work.enter("other estimates, and their weights", until=_ANSWERED)
             values = weighted_mean(  # ESTIMATE
                 values, (first, second), queries, _weights(workload), total=total, max_cells=max_cells,
-                has_classes=self._has_classes(workload, noise), generator=generator, meter=meter,
+                has_classes=noise >= self._class_noise(workload), generator=generator, meter=meter,
             )  # fmt: skip
         work.report(_ANSWERED)
         model = self._model_of_rows(residuals, workload, values, work)  # ESTIMATE
@@ -287,9 +288,8 @@ class AdaptiveResiduals:
             cost = with_rows(cost, queries, self.max_model_mb)
         if noise is not None:
             return [self._with_mean(cost, workload, noise)]
-        constants, model_noise = self.constants, self._averaged_model(workload).noise
-        possible = {constants.class_noise: queries.size <= constants.mean_answers, model_noise: model_noise < math.inf}
-        *others, largest = [0.0, *sorted(noise for noise, is_possible in possible.items() if is_possible)]
+        limits = {0.0, self._averaged_model(workload).noise, self._class_noise(workload)} - {math.inf}
+        *others, largest = sorted(limits)
         condition = f"if the noise of a marginal is at least {largest:.1%} of the rows, " if others else ""
         return [
             *(self._with_mean(cost, workload, noise) for noise in others),
@@ -297,13 +297,19 @@ class AdaptiveResiduals:
         ]
 
     def _with_mean(self, cost: Cost, workload: Workload, noise: float, condition: str = "") -> Cost:
-        max_cells, has_classes = self._max_model_cells(workload, noise), self._has_classes(workload, noise)
+        max_cells, has_classes = self._max_model_cells(workload, noise), noise >= self._class_noise(workload)
         return with_mean(cost, table_marginals(workload, "adaptive_residuals"), max_cells, has_classes, condition)
 
-    def _has_classes(self, workload: Workload, noise: float) -> bool:
-        """Whether a latent-class model is in the weighted mean. There is a mean wherever there is such a model."""
-        constants = self.constants
-        return workload.queries.size <= constants.mean_answers and noise >= constants.class_noise
+    def _class_noise(self, workload: Workload) -> float:
+        """From which noise on a latent-class model is in the weighted mean; infinite for too many answers."""
+        if workload.queries.size > self.constants.mean_answers:
+            return math.inf
+        of_small, of_others = self.constants.class_noise
+        return of_small if self._has_small(workload) else of_others
+
+    def _has_small(self, workload: Workload) -> bool:
+        queries = table_marginals(workload, "adaptive_residuals")
+        return queries.size <= self.constants.small_marginal * len(queries.cliques)
 
     def _max_model_cells(self, workload: Workload, noise: float) -> float | None:
         """The largest graphical model in the weighted mean, in cells: 0 for none, None for no mean at all."""
@@ -317,7 +323,7 @@ class AdaptiveResiduals:
         queries, constants = table_marginals(workload, "adaptive_residuals"), self.constants
         if small_tree(modelled_domain(queries), queries.cliques, constants.model_cells) is not None:
             return _AveragedModel(constants.model_noise, math.inf)
-        if queries.size <= constants.small_marginal * len(queries.cliques):
+        if self._has_small(workload):
             return _AveragedModel(constants.part_noise, constants.part_cells)
         return _AveragedModel(math.inf, 0.0)
 

@@ -227,20 +227,21 @@ def test_too_many_cells_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     [
         ({}, [(math.inf, True)]),
         ({"model_cells": 1_000}, [(2**18, True)]),
-        ({"model_cells": 1_000, "small_marginal": 7}, [(0, True)]),
+        ({"model_cells": 1_000, "small_marginal": 7}, [(0, False)]),
+        ({"small_marginal": 7, "class_noise": (1.0, 0.04)}, [(math.inf, True)]),
         ({"model_cells": 1_000, "part_noise": 0.1}, [(0, True)]),
-        ({"model_noise": 0.1, "class_noise": 0.1}, [(0, False)]),
-        ({"class_noise": 0.1}, [(math.inf, False)]),
+        ({"model_noise": 0.1, "class_noise": (0.1, 0.0)}, [(0, False)]),
+        ({"class_noise": (0.1, 0.0)}, [(math.inf, False)]),
         ({"mean_answers": WORKLOAD.queries.size - 1}, [(math.inf, False)]),
         ({"model_noise": 0.1, "mean_answers": WORKLOAD.queries.size - 1}, []),
     ],
     ids=[
-        *("noise", "a large model", "large marginals", "less noise than for a part", "little noise"),
-        *("less noise than for classes", "many answers", "many answers and little noise"),
+        *("noise", "a large model", "large marginals", "large marginals and much noise", "less noise than for a part"),
+        *("little noise", "less noise than for classes", "many answers", "many answers and little noise"),
     ],
 )
 def test_which_estimates_are_averaged(
-    monkeypatch: pytest.MonkeyPatch, constants: dict[str, float], wanted: list[tuple[float, bool]]
+    monkeypatch: pytest.MonkeyPatch, constants: dict[str, Any], wanted: list[tuple[float, bool]]
 ) -> None:
     """The model has 1,024 cells, and the noise is 0.05 of the rows."""
     asked, seen = [], []
@@ -261,7 +262,7 @@ def test_which_estimates_are_averaged(
 @pytest.mark.parametrize(
     ("constants", "models", "least"),
     [
-        ({}, "latent-class models and graphical models of all marginals", "0.1%"),
+        ({}, "latent-class models and graphical models of all marginals", "0.5%"),
         ({"model_cells": 1_000}, "latent-class models and graphical models of at most 262,144 cells", "1.0%"),
     ],
 )

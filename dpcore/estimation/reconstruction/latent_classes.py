@@ -31,7 +31,7 @@ from dpcore.queries import Marginals
 
 Real = NDArray[np.float64]
 Index = NDArray[np.int64]
-CLASSES: Final = 32
+_CLASSES: Final = 32
 _CALLS: Final = 1000  # Of the objective and its gradient, at most.
 _WORK: Final = 2 * UNIT  # Reads of all calls, at most.
 _READS: Final = (2.4, 150_000.0)  # Reads of a call: per class of each cell of a residual, and in any case.
@@ -62,7 +62,7 @@ def latent_class_answers(
     are the products of its centred probabilities. L-BFGS over logits finds one of the minima.
     """
     fit = _LatentClassFit.of(residuals, queries, rows)
-    logits = generator.normal(0.0, _START, (fit.values + 1, CLASSES)) + np.log(fit.pseudo_rows)[:, None]
+    logits = generator.normal(0.0, _START, (fit.values + 1, _CLASSES)) + np.log(fit.pseudo_rows)[:, None]
     reads = _reads_of_call(len(fit.targets))
     calls = int(min(_CALLS, min(_WORK, meter.remaining) / reads))
     if calls:
@@ -72,7 +72,7 @@ def latent_class_answers(
         logits = found.x.reshape(logits.shape)
     probabilities = np.exp(fit.logs(logits))
     members, begins = _members(fit.names, queries.cliques)
-    scratch = np.empty((_levels(fit.first, members, begins), CLASSES))
+    scratch = np.empty((_levels(fit.first, members, begins), _CLASSES))
     return rows * _answers(fit.first, members, begins, probabilities, scratch, np.empty(queries.size))
 
 
@@ -86,7 +86,7 @@ def reads_of_fit(cells: int) -> float:
 
 def _reads_of_call(cells: int) -> float:
     per_cell, always = _READS
-    return CLASSES * per_cell * cells + always
+    return _CLASSES * per_cell * cells + always
 
 
 @final

@@ -14,6 +14,7 @@ from dpcore.estimation.graphical.fitting.fit import fit_model
 from dpcore.estimation.graphical.fitting.work import WorkMeter
 from dpcore.estimation.reconstruction import weighted_mean as module
 from dpcore.estimation.reconstruction.bounded_model import bounded_nodes
+from dpcore.estimation.reconstruction.latent_classes import latent_class_answers
 from dpcore.estimation.reconstruction.nonnegative import nonnegative_consistent
 from dpcore.estimation.reconstruction.residuals import Residuals
 from dpcore.estimation.reconstruction.shrunken import shrunken_answers
@@ -25,6 +26,7 @@ from dpcore.queries import Marginals, Products
 from dpcore.testing.doubles import NoStatistics, private_statistics
 from dpcore.testing.tiny_statistics import TinyTable
 from dpcore.workload import Workload
+from tests.unit.dpcore.estimation.reconstruction.test_latent_classes import of_classes
 from tests.unit.dpcore.estimation.reconstruction.test_nonnegative import disagreement
 from tests.unit.dpcore.estimation.reconstruction.test_shrunken import (
     BITS,
@@ -151,6 +153,33 @@ def test_without_a_model_nothing_is_fitted(monkeypatch: pytest.MonkeyPatch) -> N
     shrunken, mean = both(values, queries, 0)
     nearest = nearest_answers(values, queries, float(shrunken[:8].sum()))
     np.testing.assert_allclose(mean, nearest, rtol=1e-6, atol=1e-3)
+
+
+def test_a_latent_class_model_is_one_more_estimate(monkeypatch: pytest.MonkeyPatch) -> None:
+    codes, queries = of_classes(BITS, 3), queries_of(BITS, 3)
+    (values,) = measured(codes, queries, NOISY, 1)
+    counts = []
+
+    def last(estimates: list[Real], *_: object) -> tuple[Real, float]:
+        counts.append(len(estimates))
+        return np.eye(len(estimates))[-1], 0.0
+
+    monkeypatch.setattr(module, "mean_weights", last)
+    shrunken, mean = both(values, queries, 0, has_classes=True)
+    rows = float(shrunken[:8].sum())
+    alone = latent_class_answers(Residuals([values]), queries, rows, np.random.default_rng(3), WorkMeter())
+    np.testing.assert_allclose(mean, alone)
+    both(values, queries, 60, has_classes=True)
+    both(values, queries, 0)
+    assert counts == [3, 4, 2]
+
+
+def test_it_lowers_the_error_where_there_are_a_few_classes() -> None:
+    domain = Domain(tuple("abcdefghij"), (2,) * 10)
+    codes, queries = of_classes(domain, 3), queries_of(domain, 3)
+    truth, several = exact(codes, queries), measured(codes, queries, NOISY, 3)
+    without = np.mean([error(both(values, queries, 0)[1], truth) for values in several])
+    assert np.mean([error(both(values, queries, 0, has_classes=True)[1], truth) for values in several]) < 0.9 * without
 
 
 class TestWeights:

@@ -21,7 +21,6 @@ from typing import Final, final
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
-from scipy.optimize import minimize
 
 from dpcore.compiled import compiled
 from dpcore.domain import Clique
@@ -34,7 +33,8 @@ Index = NDArray[np.int64]
 _CLASSES: Final = 32
 _CALLS: Final = 1000  # Of the objective and its gradient, at most.
 _WORK: Final = 2 * UNIT  # Reads of all calls, at most.
-_READS: Final = (2.4, 150_000.0)  # Reads of a call: per class of each cell of a residual, and in any case.
+# Reads of a call: for each class of a cell of a residual, for each logit, and in any case. Measured.
+_READS: Final = (2.4, 140.0, 30_000.0)
 _PSEUDO_ROWS: Final = 1.0  # Rows of each class before anything is known; they have the noisy one-way marginals.
 _START: Final = 1.0  # Standard deviation of the logits from which the fit starts.
 _SMALLEST: Final = 1e-4  # Smallest noisy probability of a value.
@@ -44,13 +44,13 @@ _HISTORY: Final = 20  # Steps that L-BFGS remembers.
 def latent_class_answers(
     residuals: Residuals, queries: Marginals, rows: float, generator: Generator, meter: WorkMeter
 ) -> Real:
-    """The answers of the most probable latent-class model, float64 [queries.size], in counts.
+    """The answers of a latent-class model that is probable given the residuals, float64 [queries.size], in counts.
 
     residuals: Of all subsets of the cliques, over the domain of the queries.
     queries: At least one marginal.
     rows: The number of rows, above 0.
     generator: Draws the model from which the fit starts.
-    meter: Counts the work of the fit, which ends where nothing remains.
+    meter: Counts the work of the fit, which may exceed what remains by a line search.
 
     With the measured residuals y_s, as fractions of the rows, and the variances v_s of their independent noise, the fit
     minimises
@@ -59,34 +59,48 @@ def latent_class_answers(
             - sum over classes k of (log pi_k + sum over i and values x of m_i(x) log theta_ki(x))
 
     with the noisy probabilities m_i of the attributes, as if each class had one row already. The residuals of a class
-    are the products of its centred probabilities. L-BFGS over logits finds one of the minima.
+    are the products of its centred probabilities. L-BFGS over logits goes towards one of the minima, and ends there or
+    at its limits. Where no work remains, the attributes are independent.
     """
     fit = _LatentClassFit.of(residuals, queries, rows)
-    logits = generator.normal(0.0, _START, (fit.values + 1, _CLASSES)) + np.log(fit.pseudo_rows)[:, None]
-    reads = _reads_of_call(len(fit.targets))
+    logits = np.repeat(np.log(fit.pseudo_rows)[:, None], _CLASSES, axis=1)
+    reads = _reads_of_call(len(fit.targets), fit.values)
     calls = int(min(_CALLS, min(_WORK, meter.remaining) / reads))
     if calls:
+        from scipy.optimize import minimize  # Only where it is called: most plans need none.
+
+        logits += generator.normal(0.0, _START, logits.shape)
+        scratch = np.empty((2, fit.levels, _CLASSES))
         options = {"maxiter": calls, "maxfun": calls, "maxcor": _HISTORY}
-        found = minimize(fit.objective, logits.ravel(), jac=True, method="L-BFGS-B", options=options)
+        found = minimize(fit.objective, logits.ravel(), (scratch,), jac=True, method="L-BFGS-B", options=options)
         meter.spend(found.nfev * reads)
         logits = found.x.reshape(logits.shape)
     probabilities = np.exp(fit.logs(logits))
     members, begins = _members(fit.names, queries.cliques)
-    scratch = np.empty((_levels(fit.first, members, begins), _CLASSES))
-    return rows * _answers(fit.first, members, begins, probabilities, scratch, np.empty(queries.size))
+    levels = np.empty((_levels(fit.first, members, begins), _CLASSES))
+    return rows * _answers(fit.first, members, begins, probabilities, levels, np.empty(queries.size))
 
 
-def reads_of_fit(cells: int) -> float:
-    """The work of a fit that ends at its limits.
+def reads_of_fit(queries: Marginals) -> float:
+    """The work of a fit that ends at its limits."""
+    cells = sum(map(queries.domain.size, _subsets(queries)))
+    return min(_WORK, _CALLS * _reads_of_call(cells, sum(queries.domain.shape(_named(queries)))))
 
-    cells: Of the residuals of all subsets of the cliques.
+
+def bytes_of_fit(queries: Marginals) -> int:
+    """Memory of a fit: the products of the largest clique for each class, and what L-BFGS remembers of each logit."""
+    levels, logits = 2 * max(queries.sizes), _CLASSES * (sum(queries.domain.shape(_named(queries))) + 1)
+    return 8 * (2 * _CLASSES * levels + (2 * _HISTORY + 20) * logits)
+
+
+def _reads_of_call(cells: int, values: int) -> float:
+    """The work of a call of the objective.
+
+    cells: Of the residuals of all sets.
+    values: Of all attributes together.
     """
-    return min(_WORK, _CALLS * _reads_of_call(cells))
-
-
-def _reads_of_call(cells: int) -> float:
-    per_cell, always = _READS
-    return _CLASSES * per_cell * cells + always
+    per_cell, per_logit, always = _READS
+    return _CLASSES * (per_cell * cells + per_logit * values) + always
 
 
 @final
@@ -98,7 +112,7 @@ class _LatentClassFit:
     first: int64 [attributes + 1], where the values of each attribute begin.
     members, begins: The attributes of all sets one after the other, and where each set begins, as ``_members`` has it.
     targets: The residuals of the sets one after the other, as fractions of the rows.
-    precisions: float64 [sets], 1 / v_s.
+    precisions: float64 [sets], 1 / v_s with the variances v_s of the targets.
     pseudo_rows: float64 [values + 1], of each value in a class before anything is known, and of the class.
     levels: Rows of scratch memory that a set needs, as ``_levels`` has it.
     """
@@ -115,14 +129,13 @@ class _LatentClassFit:
     @classmethod
     def of(cls, residuals: Residuals, queries: Marginals, rows: float) -> _LatentClassFit:
         domain, sets = queries.domain, _subsets(queries)
-        named = {name for clique in queries.cliques for name in clique}
-        names = tuple(name for name in domain.names if name in named)
+        names = _named(queries)
         first = np.concatenate([[0], np.cumsum(domain.shape(names))]).astype(np.int64)
         measured = [residuals.residual(part) for part in sets]
         targets = np.concatenate([np.empty(0), *(table.ravel() / rows for table, _ in measured)])
         precisions = np.array([rows**2 / variance for _, variance in measured])
         members, begins = _members(names, sets)
-        tables = [np.maximum(residuals.marginal((name,)) / rows, _SMALLEST) for name in names]
+        tables = [_probabilities(residuals, name, rows) for name in names]
         pseudo_rows = _PSEUDO_ROWS * np.concatenate([*(table / table.sum() for table in tables), [1.0]])
         levels = _levels(first, members, begins)
         return cls(names, first, members, begins, targets, precisions, pseudo_rows, levels)
@@ -136,13 +149,16 @@ class _LatentClassFit:
         of_classes = np.full(logits.shape[1], np.logaddexp.reduce(logits[-1]))
         return np.asarray(logits - np.vstack([self._over_values(np.logaddexp, logits[:-1]), of_classes]))
 
-    def objective(self, logits: Real) -> tuple[float, Real]:
-        """What the fit minimises, and its gradient, both for raveled logits."""
+    def objective(self, logits: Real, scratch: Real) -> tuple[float, Real]:
+        """What the fit minimises, and its gradient, both for raveled logits.
+
+        scratch: Memory, float64 [2, levels, classes].
+        """
         logs = self.logs(logits.reshape(self.values + 1, -1))
         probabilities, gradient = np.exp(logs), np.zeros_like(logs)
         distance = _distance(
             self.first, self.members, self.begins, self._centred(probabilities), self.targets, self.precisions,
-            np.empty((2, self.levels, logs.shape[1])), gradient,
+            scratch, gradient,
         )  # fmt: skip
         gradient = self._centred(gradient) * probabilities - self.pseudo_rows[:, None]
         sums = np.vstack([self._over_values(np.add, gradient[:-1]), np.full(logs.shape[1], gradient[-1].sum())])
@@ -159,6 +175,18 @@ class _LatentClassFit:
         """For each value, the reduction over all values of its attribute, in each class; float64 like the table."""
         reduced = reduction.reduceat(table, self.first[:-1], axis=0)
         return np.asarray(np.repeat(reduced, np.diff(self.first), axis=0))
+
+
+def _named(queries: Marginals) -> tuple[str, ...]:
+    """The attributes that some clique names, in the order of the domain."""
+    named = {name for clique in queries.cliques for name in clique}
+    return tuple(name for name in queries.domain.names if name in named)
+
+
+def _probabilities(residuals: Residuals, name: str, rows: float) -> Real:
+    """The noisy probabilities of an attribute's values, none too small."""
+    table, _ = residuals.residual((name,))
+    return np.maximum(1 / table.size + table / rows, _SMALLEST)
 
 
 def _subsets(queries: Marginals) -> list[Clique]:

@@ -35,7 +35,8 @@ Real = NDArray[np.float64]
 # The prior is learnt, as is sound for marginals that no answer selected.
 _SETTINGS: Final = FitSettings(prior_scale=None, tolerance=1e-2, iterations=500, empirical_bayes=True)
 _NEAREST: Final = 1e-2  # Tolerance of the nearest answers, in standard deviations.
-_PRIOR_MEAN, _PRIOR_STDDEV = 1 / 3, 0.5  # Of each weight but the first, before anything is known; or equal weights.
+# Of each weight but the first, before anything is known. Of four estimates, each has the mean 1/4.
+_PRIOR_MEAN, _PRIOR_STDDEV = 1 / 3, 0.5
 _MAX_SPLITS: Final = 4
 _MAX_STDDEV: Final = 0.1  # Weights with a larger standard deviation are learnt again, from another split.
 _FEW_ANSWERS: Final = 10_000
@@ -66,7 +67,7 @@ def weighted_mean(
         a mean without a graphical model.
     has_classes: Whether there is a latent-class model (``latent_classes``).
     generator: Splits the measurements, and draws where the fits of classes start.
-    meter: Counts the work of all fits: of each model one, and one for each of up to ``max_splits`` splits.
+    meter: Counts the work of all fits: for each model one, and one more for each of up to ``max_splits`` splits.
     """
     others = _others(values, measured, queries, weights, total, max_cells, has_classes, generator, meter)
     learnt: list[Real] = []
@@ -103,10 +104,10 @@ def _others(
     rows = max(1.0, float(shrunken[: queries.sizes[0]].sum()))
     residuals = Residuals(measured)
     estimates = [_nearest(residuals, queries, rows)]
-    if has_classes:
-        estimates.append(latent_class_answers(residuals, queries, rows, generator, meter))
     if max_cells:
         estimates.append(_modelled(shrunken, measured, queries, weights, rows, max_cells, meter))
+    if has_classes:
+        estimates.append(latent_class_answers(residuals, queries, rows, generator, meter))
     return estimates
 
 
@@ -164,7 +165,8 @@ def mean_weights(
     the distances, the best weights w of all estimates but the first solve A w = b, where A_ij = sum c <d_i, d_j> and
     b_i = sum c <d_i, e>. The covariance of b, V_ij = sum c^2 v <d_i, d_j>, is known, because the variances v of the
     noise are. A normal prior is combined with it by Bayes' rule, so that few marginals give weights near the prior
-    mean. The most probable weights that are non-negative, the first one included, are returned.
+    mean, which is 1/3, or 1 / estimates if that is less. The most probable weights that are non-negative, the first one
+    included, are returned.
     """
     first = _residuals(queries, estimates[0])
     differences = [_residuals(queries, estimate - estimates[0]) for estimate in estimates[1:]]

@@ -24,6 +24,7 @@ from dpcore.kernel.budget import Currency
 from dpcore.kernel.privacy_terms import PrivacyTerms
 from dpcore.kernel.private_statistics import PrivateStatistics
 from dpcore.measurement import Measurement, Noise
+from dpcore.mechanisms.adaptive.constants import AdaptiveConstants
 from dpcore.mechanisms.adaptive.predicted import (
     Cost,
     bytes_of_estimates,
@@ -39,7 +40,6 @@ from dpcore.mechanisms.shared.bounded_work import DEFAULT_MAX_WORK, BoundedWork,
 from dpcore.mechanisms.shared.measured_residuals import MeasuredResiduals
 from dpcore.mechanisms.shared.pgm_common import (
     CELLS_IN_MB,
-    COPIES,
     check_model_size,
     check_names_attribute,
     clique_weights,
@@ -56,48 +56,6 @@ from dpcore.workload import Workload, downward_closure
 _MAX_CANDIDATES: Final = MANY_CANDIDATES  # Of AIM, where noise would prevail.
 # Of the progress: counted, measured, estimated, measured again, estimated again, averaged, model of rows fitted.
 _COUNTED, _MEASURED, _ESTIMATED, _AGAIN, _SHRUNK, _ANSWERED, _FITTED = 0.1, 0.2, 0.4, 0.5, 0.6, 0.8, 0.95
-
-
-@dataclass(frozen=True)
-class AdaptiveConstants:
-    """How the budget is divided, and which estimates are made.
-
-    "Noise" is that of unbiased answers: the expected L1 error of a marginal over the noisy number of rows, both public.
-
-    total_share: Share of the number of rows, where it is private.
-    first_share: Part of the rest that the first call gets.
-    decay: In the first call, each attribute of a residual after the first multiplies its share by this: large sets
-        often have nothing to tell.
-    few_residuals: Fewer residuals than this tell little of where the second call is needed. The first call then has
-        the shares of the least error without a second one, whatever ``decay``.
-    first_share_of_few: Takes the place of ``first_share`` for few residuals.
-    mean_answers: Up to so many answers are averaged with the nearest non-negative ones.
-    class_noise: From this noise on, with those of a latent-class model too: for small marginals, and for others.
-    model_noise: From this noise on, they are averaged with the answers of one model of all marginals too.
-    model_cells: Maximum number of cells of the junction tree of that model.
-    part_noise: The same for a model of a part of the marginals, where one of all is too large.
-    part_cells: Maximum number of cells of the junction tree of a part.
-    small_marginal: Mean cells of small marginals, at most. A part is modelled of these alone.
-    max_noise: Above this noise, rounds that select marginals are better than measuring everything.
-    large_marginal: Marginals of more cells than this on average are large.
-    max_noise_of_large: Takes the place of ``max_noise`` for large marginals.
-    """
-
-    total_share: float = 0.01
-    first_share: float = 0.5
-    decay: float = 0.5
-    few_residuals: int = 100
-    first_share_of_few: float = 0.75
-    mean_answers: int = 100_000
-    class_noise: tuple[float, float] = (0.005, 0.05)
-    model_noise: float = 0.001
-    model_cells: int = 16 * CELLS_IN_MB
-    part_noise: float = 0.01
-    part_cells: int = 2 * CELLS_IN_MB
-    small_marginal: int = 16
-    max_noise: float = 0.5
-    large_marginal: int = 250
-    max_noise_of_large: float = 0.3
 
 
 class _AveragedModel(NamedTuple):
@@ -190,7 +148,7 @@ class AdaptiveResiduals:
             replace(design.step(terms), share=float(shares[1]), stddev=None),
             Step("measure again where it lowers the expected error the most", float(shares[2]), 1, weighted_sums=True),
         ]
-        memory = plan.memory_bytes + memory_of_estimates + int(COPIES * 8 * max(cost.cells for cost in costs))
+        memory = plan.memory_bytes + memory_of_estimates + max(cost.bytes for cost in costs)
         seconds = [cost.of_run(self.max_work) for cost in costs]
         if rows is None:
             steps.insert(0, Step("measure the number of rows", float(shares[0]), 1))
@@ -301,8 +259,12 @@ class AdaptiveResiduals:
         return with_mean(cost, table_marginals(workload, "adaptive_residuals"), max_cells, has_classes, condition)
 
     def _class_noise(self, workload: Workload) -> float:
-        """From which noise on a latent-class model is in the weighted mean; infinite for too many answers."""
-        if workload.queries.size > self.constants.mean_answers:
+        """From which noise on a latent-class model is in the weighted mean.
+
+        Infinite for too many answers, and for marginals of one attribute each, whose model has independent attributes.
+        """
+        queries = table_marginals(workload, "adaptive_residuals")
+        if queries.size > self.constants.mean_answers or max(map(len, queries.cliques)) < 2:
             return math.inf
         of_small, of_others = self.constants.class_noise
         return of_small if self._has_small(workload) else of_others

@@ -6,10 +6,10 @@ import math
 from typing import Final, NamedTuple
 
 from dpcore.errors import DomainTooLargeError
-from dpcore.estimation.reconstruction.latent_classes import reads_of_fit
+from dpcore.estimation.reconstruction.latent_classes import bytes_of_fit, reads_of_fit
 from dpcore.estimation.reconstruction.shrunken import LARGEST_CLOSURE
 from dpcore.estimation.reconstruction.weighted_mean import max_splits
-from dpcore.mechanisms.shared.pgm_common import CELLS_IN_MB, modelled_domain, uniform_note
+from dpcore.mechanisms.shared.pgm_common import CELLS_IN_MB, COPIES, modelled_domain, uniform_note
 from dpcore.mechanisms.shared.predicted_seconds import (
     FROM_NOTHING,
     LEARNING,
@@ -35,14 +35,21 @@ class Cost(NamedTuple):
 
     reads: Work of all fits, in reads.
     seconds: CPU seconds of everything else.
-    cells: Of the largest model.
+    cells: Of the largest graphical model.
     notes: What a plan says of the models.
+    class_bytes: Memory of the fit of a latent-class model.
     """
 
     reads: float
     seconds: float
     cells: float
     notes: tuple[str, ...] = ()
+    class_bytes: int = 0
+
+    @property
+    def bytes(self) -> int:
+        """Memory of the models."""
+        return int(COPIES * 8 * self.cells) + self.class_bytes
 
     def of_run(self, max_work: float) -> float:
         """Predicted CPU seconds; max_work limits the fits, in units."""
@@ -96,7 +103,7 @@ def with_mean(cost: Cost, queries: Marginals, max_cells: float | None, has_class
     reads, cells, estimates = 0.0, 0.0, ["these estimates", "the nearest non-negative ones"]
     seconds = splits * shrunken + (1 + splits) * _NEAREST * shrunken
     if has_classes:
-        reads += reads_of_fit(sum(map(queries.domain.size, downward_closure(queries.cliques, LARGEST_CLOSURE))))
+        reads += reads_of_fit(queries)
         estimates.append("latent-class models")
     if max_cells:
         shape, choice = _fit_of_mean(queries, max_cells)
@@ -112,6 +119,7 @@ def with_mean(cost: Cost, queries: Marginals, max_cells: float | None, has_class
         cost.seconds + seconds,
         max(cost.cells, cells),
         (note, *cost.notes),
+        bytes_of_fit(queries) if has_classes else 0,
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from itertools import combinations
 
 import numpy as np
@@ -10,7 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 from dpcore.domain import Clique, Domain
-from dpcore.estimation.graphical.fitting.work import UNIT, WorkMeter
+from dpcore.estimation.graphical.fitting.work import WorkMeter
 from dpcore.estimation.reconstruction import latent_classes as module
 from dpcore.estimation.reconstruction.latent_classes import latent_class_answers, reads_of_fit
 from dpcore.estimation.reconstruction.residuals import Residuals, residuals_of_table
@@ -80,11 +79,11 @@ def test_the_objective_is_that_of_the_definition() -> None:
         target, variance = residuals.residual(part)
         model = residuals_of_table(MIXED, part, marginal_of(MIXED, cells, part))[part]
         expected += float(((model - target / ROWS) ** 2).sum()) * ROWS**2 / (2 * variance)
-    tables = [np.maximum(residuals.marginal((name,)) / ROWS, module._SMALLEST) for name in MIXED.names]
-    for one_way, theta in zip(tables, np.split(table[:-1], np.cumsum(MIXED.sizes)[:-1]), strict=True):
-        expected -= float((one_way / one_way.sum()) @ np.log(theta).sum(axis=1))
+    for name, theta in zip(MIXED.names, np.split(table[:-1], np.cumsum(MIXED.sizes)[:-1]), strict=True):
+        one_way = 1 / len(theta) + residuals.residual((name,))[0] / ROWS
+        expected -= float(one_way @ np.log(theta).sum(axis=1))
     expected -= float(np.log(table[-1]).sum())
-    found, _ = fit.objective(np.log(table).ravel())
+    found, _ = fit.objective(np.log(table).ravel(), np.empty((2, fit.levels, 4)))
     assert found == pytest.approx(expected, rel=1e-9)
 
 
@@ -94,12 +93,11 @@ def test_the_gradient_is_that_of_the_objective(domain: Domain) -> None:
     fit = module._LatentClassFit.of(measured(chained(domain), queries, 20.0), queries, ROWS)
     generator, step = np.random.default_rng(2), 1e-5
     logits = generator.normal(size=(fit.values + 1) * 3)
-    _, gradient = fit.objective(logits)
-    for place in range(0, len(logits), 3):
-        moved = np.zeros_like(logits)
-        moved[place] = step
-        slope = (fit.objective(logits + moved)[0] - fit.objective(logits - moved)[0]) / (2 * step)
-        assert gradient[place] == pytest.approx(slope, rel=1e-4, abs=1e-2)
+    scratch = np.empty((2, fit.levels, 3))
+    _, gradient = fit.objective(logits, scratch)
+    for place, moved in enumerate(step * np.eye(len(logits))):
+        after, before = (fit.objective(logits + change, scratch)[0] for change in (moved, -moved))
+        assert gradient[place] == pytest.approx((after - before) / (2 * step), rel=1e-4, abs=1e-2)
 
 
 def test_answers_are_the_marginals_of_the_model(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -148,15 +146,23 @@ def test_equal_seeds_give_equal_answers() -> None:
 def test_it_ends_where_no_work_remains() -> None:
     queries = queries_of(BITS, 3)
     residuals = measured(of_classes(BITS, 3), queries, 40.0)
-    cells = sum(2**order * math.comb(8, order) for order in (1, 2, 3))
-    whole, half, none = WorkMeter(), WorkMeter(reads_of_fit(cells) / 50), WorkMeter(0.0)
-    for meter in (whole, half, none):
-        values = fitted(residuals, queries, meter)
-        assert values.sum() == pytest.approx(ROWS * len(queries.cliques))
-    assert 0 < half.spent < whole.spent <= reads_of_fit(cells) * 1.05
-    assert half.fraction <= 1.2
+    whole, little, none = WorkMeter(), WorkMeter(reads_of_fit(queries) / 20), WorkMeter(0.0)
+    values = [fitted(residuals, queries, meter) for meter in (whole, little, none)]
+    assert 0 < little.spent < whole.spent <= 1.02 * reads_of_fit(queries)
+    assert little.fraction <= 1.4  # A line search ends with the step.
     assert none.spent == 0
-    assert whole.spent < UNIT
+    one_way = [np.maximum(residuals.marginal((name,)) / residuals.marginal(()), module._SMALLEST) for name in "abc"]
+    independent = ROWS * np.multiply.outer(np.multiply.outer(one_way[0], one_way[1]), one_way[2])
+    np.testing.assert_allclose(values[2][:8], independent.ravel(), rtol=0.01)
+
+
+def test_a_fit_has_a_limit_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    queries = queries_of(BITS, 3)
+    monkeypatch.setattr(module, "_WORK", reads_of_fit(queries) / 20)
+    meter = WorkMeter()
+    fitted(measured(of_classes(BITS, 3), queries, 40.0), queries, meter)
+    assert 0 < meter.spent <= 1.4 * module._WORK
+    assert reads_of_fit(queries) == module._WORK
 
 
 def test_attributes_of_one_value_and_no_attributes() -> None:

@@ -13,7 +13,10 @@ from numpy.typing import NDArray
 from dpcore.domain import BinaryView, Clique, Domain
 from dpcore.errors import ConfigError, DomainTooLargeError, ScaleError
 from dpcore.estimation.graphical.answering.model import GraphicalModel
-from dpcore.estimation.reconstruction.weighted_mean import weighted_mean
+from dpcore.estimation.graphical.fitting.work import SECONDS_PER_UNIT, UNIT
+from dpcore.estimation.reconstruction import weighted_mean as weighted_means
+from dpcore.estimation.reconstruction.latent_classes import bytes_of_fit, reads_of_fit
+from dpcore.estimation.reconstruction.weighted_mean import max_splits, weighted_mean
 from dpcore.evaluation import exact_answers
 from dpcore.kernel.budget import Budget
 from dpcore.kernel.privacy_terms import PrivacyTerms
@@ -281,6 +284,28 @@ def test_a_plan_counts_the_fits_of_the_models(constants: dict[str, int], models:
     few = with_constants(mechanism, mean_answers=1)
     assert (few.plan(precise, WORKLOAD).cpu_seconds or 0) < (without.cpu_seconds or 0)
     assert not any("a weighted mean" in note for note in few.plan(precise, WORKLOAD).notes)
+
+
+def test_a_plan_counts_the_fits_of_the_classes() -> None:
+    mechanism, queries = with_constants(AdaptiveResiduals(), model_noise=1.0), WORKLOAD.queries
+    terms = private_statistics(table(), BUDGET, units=500).terms
+    assert isinstance(queries, Marginals)
+    (with_classes, without) = (
+        with_constants(mechanism, class_noise=(limit, limit)).plan(terms, WORKLOAD) for limit in (0.0, 1.0)
+    )
+    fits = (1 + max_splits(queries)) * reads_of_fit(queries) / UNIT
+    assert (with_classes.cpu_seconds or 0) - (without.cpu_seconds or 0) >= fits * SECONDS_PER_UNIT
+    assert with_classes.memory_bytes - without.memory_bytes == bytes_of_fit(queries)
+    assert any("latent-class models" in note for note in with_classes.notes)
+    assert not any("latent-class models" in note for note in without.notes)
+
+
+def test_marginals_of_one_attribute_need_no_classes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(weighted_means, "latent_class_answers", None)
+    workload = all_k_way(BITS, 1)
+    mechanism = with_constants(AdaptiveResiduals(), class_noise=(0.0, 0.0), max_noise=math.inf)
+    release = mechanism.run(private_statistics(table(), BUDGET), workload, generator=GENERATOR)
+    assert release.answers.values.size == workload.queries.size
 
 
 def test_a_model_gives_rows_and_leaves_the_answers_their_estimates() -> None:

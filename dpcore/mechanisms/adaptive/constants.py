@@ -1,0 +1,50 @@
+"""The constants of adaptive residuals; ``dpcore/decisions/shrinkage.md`` has the measurements behind them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dpcore.mechanisms.shared.pgm_common import CELLS_IN_MB
+
+
+@dataclass(frozen=True)
+class AdaptiveConstants:
+    """How the budget is divided, and which estimates are made.
+
+    "Noise" is that of unbiased answers: the expected L1 error of a marginal over the noisy number of rows, both public.
+
+    total_share: Share of the number of rows, where it is private.
+    first_share: Part of the rest that the first call gets.
+    decay: In the first call, each attribute of a residual after the first multiplies its share by this: large sets
+        often have nothing to tell.
+    few_residuals: Fewer residuals than this tell little of where the second call is needed. The first call then has
+        the shares of the least error without a second one, whatever ``decay``.
+    first_share_of_few: Takes the place of ``first_share`` for few residuals.
+    mean_answers: Up to so many answers, the estimates are averaged with the nearest non-negative answers.
+    class_noise: From this noise on, up to so many answers are averaged with those of a latent-class model too: for
+        small marginals, and for others.
+    model_noise: From this noise on, the estimates are averaged with the answers of one model of all marginals too.
+    model_cells: Maximum number of cells of the junction tree of that model.
+    part_noise: The same for a model of a part of the marginals, where one of all is too large.
+    part_cells: Maximum number of cells of the junction tree of a part.
+    small_marginal: Mean cells of small marginals, at most. A part is modelled of these alone.
+    max_noise: Above this noise, rounds that select marginals are better than measuring everything.
+    large_marginal: Marginals of more cells than this on average are large.
+    max_noise_of_large: Takes the place of ``max_noise`` for large marginals.
+    """
+
+    total_share: float = 0.01
+    first_share: float = 0.5
+    decay: float = 0.5
+    few_residuals: int = 100
+    first_share_of_few: float = 0.75
+    mean_answers: int = 100_000
+    class_noise: tuple[float, float] = (0.005, 0.05)
+    model_noise: float = 0.001
+    model_cells: int = 16 * CELLS_IN_MB
+    part_noise: float = 0.01
+    part_cells: int = 2 * CELLS_IN_MB
+    small_marginal: int = 16
+    max_noise: float = 0.5
+    large_marginal: int = 250
+    max_noise_of_large: float = 0.3

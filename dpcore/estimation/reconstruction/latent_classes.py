@@ -34,7 +34,7 @@ _CLASSES: Final = 32
 _CALLS: Final = 1000  # Of the objective and its gradient, at most.
 _WORK: Final = 2 * UNIT  # Reads of all calls, at most.
 # Reads of a call: for each class of a cell of a residual, for each logit, and in any case. Measured.
-_READS: Final = (2.4, 140.0, 30_000.0)
+_READS: Final = (2.4, 140.0, 150_000.0)
 _PSEUDO_ROWS: Final = 1.0  # Rows of each class before anything is known; they have the noisy one-way marginals.
 _START: Final = 1.0  # Standard deviation of the logits from which the fit starts.
 _SMALLEST: Final = 1e-4  # Smallest noisy probability of a value.

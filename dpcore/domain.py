@@ -91,6 +91,11 @@ class Domain:
         """Number of cells of the table over a clique, or over all attributes, as an exact integer of any size."""
         return math.prod(self.shape(clique))
 
+    def named(self, cliques: Iterable[Clique]) -> Clique:
+        """The attributes that some clique names, in the order of the domain."""
+        names = {name for clique in cliques for name in clique}
+        return tuple(name for name in self.names if name in names)
+
     def project(self, clique: Iterable[str]) -> Domain:
         """The domain of the attributes of a clique, in the order of the clique."""
         names = tuple(clique)

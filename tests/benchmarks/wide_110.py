@@ -110,20 +110,24 @@ def generated(kind: str, rows: int, seed: int = 0) -> tuple[Distribution, NDArra
                 distribution.parents.append(-1)
                 distribution.tables.append(of_classes[np.newaxis])
             given, parent, strength = latent, latent_node, generator.uniform(0.1, 0.7)
-        laws = (1 - strength) * base + strength * generator.dirichlet(np.full(size, 0.3), size=classes)
-        codes[axis] = _drawn(laws, given, generator)
+        conditional = (1 - strength) * base + strength * generator.dirichlet(np.full(size, 0.3), size=classes)
+        codes[axis] = _drawn(conditional, given, generator)
         distribution.attributes.append(len(distribution.parents))
         distribution.parents.append(parent)
-        distribution.tables.append(laws)
+        distribution.tables.append(conditional)
     return distribution, codes
 
 
-def _drawn(laws: NDArray[np.float64], given: NDArray[np.integer], generator: Generator) -> NDArray[np.uint8]:
-    """One value for each row, by the law of its class. laws: float64 [classes, values]. given: int [rows]."""
+def _drawn(tables: NDArray[np.float64], given: NDArray[np.integer], generator: Generator) -> NDArray[np.uint8]:
+    """One value for each row, from the probabilities of its class.
+
+    tables: float64 [classes, values].
+    given: int [rows], the class of each row.
+    """
     uniform, drawn = generator.random(given.size), np.empty(given.size, dtype=np.uint8)
-    for number, law in enumerate(laws):
+    for number, probabilities in enumerate(tables):
         rows = given == number
-        drawn[rows] = np.minimum(np.searchsorted(np.cumsum(law), uniform[rows]), law.size - 1)
+        drawn[rows] = np.minimum(np.searchsorted(np.cumsum(probabilities), uniform[rows]), tables.shape[1] - 1)
     return drawn
 
 

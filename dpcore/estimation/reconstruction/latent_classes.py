@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import combinations, pairwise
+from itertools import pairwise
 from typing import Final, final
 
 import numpy as np
@@ -26,7 +26,9 @@ from dpcore.compiled import compiled
 from dpcore.domain import Clique
 from dpcore.estimation.graphical.fitting.work import UNIT, WorkMeter
 from dpcore.estimation.reconstruction.residuals import Residuals
+from dpcore.estimation.reconstruction.shrunken import LARGEST_CLOSURE
 from dpcore.queries import Marginals
+from dpcore.workload import downward_closure
 
 Real = NDArray[np.float64]
 Index = NDArray[np.int64]
@@ -70,27 +72,27 @@ def latent_class_answers(
         from scipy.optimize import minimize  # Only where it is called: most plans need none.
 
         logits += generator.normal(0.0, _START, logits.shape)
-        scratch = np.empty((2, fit.levels, _CLASSES))
+        scratch = np.empty((2, fit.scratch_rows, _CLASSES))
         options = {"maxiter": calls, "maxfun": calls, "maxcor": _HISTORY}
-        found = minimize(fit.objective, logits.ravel(), (scratch,), jac=True, method="L-BFGS-B", options=options)
-        meter.spend(found.nfev * reads)
-        logits = found.x.reshape(logits.shape)
+        optimum = minimize(fit.objective, logits.ravel(), (scratch,), jac=True, method="L-BFGS-B", options=options)
+        meter.spend(optimum.nfev * reads)
+        logits = optimum.x.reshape(logits.shape)
     probabilities = np.exp(fit.logs(logits))
     members, begins = _members(fit.names, queries.cliques)
-    levels = np.empty((_levels(fit.first, members, begins), _CLASSES))
-    return rows * _answers(fit.first, members, begins, probabilities, levels, np.empty(queries.size))
+    scratch = np.empty((_scratch_rows(fit.first, members, begins), _CLASSES))
+    return rows * _answers(fit.first, members, begins, probabilities, scratch, np.empty(queries.size))
 
 
 def reads_of_fit(queries: Marginals) -> float:
     """The work of a fit that ends at its limits."""
     cells = sum(map(queries.domain.size, _subsets(queries)))
-    return min(_WORK, _CALLS * _reads_of_call(cells, sum(queries.domain.shape(_named(queries)))))
+    return min(_WORK, _CALLS * _reads_of_call(cells, _values(queries)))
 
 
 def bytes_of_fit(queries: Marginals) -> int:
     """Memory of a fit: the products of the largest clique for each class, and what L-BFGS remembers of each logit."""
-    levels, logits = 2 * max(queries.sizes), _CLASSES * (sum(queries.domain.shape(_named(queries))) + 1)
-    return 8 * (2 * _CLASSES * levels + (2 * _HISTORY + 20) * logits)
+    products, logits = 2 * max(queries.sizes), _CLASSES * (_values(queries) + 1)
+    return 8 * (2 * _CLASSES * products + (2 * _HISTORY + 20) * logits)
 
 
 def _reads_of_call(cells: int, values: int) -> float:
@@ -114,7 +116,7 @@ class _LatentClassFit:
     targets: The residuals of the sets one after the other, as fractions of the rows.
     precisions: float64 [sets], 1 / v_s with the variances v_s of the targets.
     pseudo_rows: float64 [values + 1], of each value in a class before anything is known, and of the class.
-    levels: Rows of scratch memory that a set needs, as ``_levels`` has it.
+    scratch_rows: As ``_scratch_rows`` has it.
     """
 
     names: tuple[str, ...]
@@ -124,12 +126,12 @@ class _LatentClassFit:
     targets: Real
     precisions: Real
     pseudo_rows: Real
-    levels: int
+    scratch_rows: int
 
     @classmethod
     def of(cls, residuals: Residuals, queries: Marginals, rows: float) -> _LatentClassFit:
         domain, sets = queries.domain, _subsets(queries)
-        names = _named(queries)
+        names = domain.named(queries.cliques)
         first = np.concatenate([[0], np.cumsum(domain.shape(names))]).astype(np.int64)
         measured = [residuals.residual(part) for part in sets]
         targets = np.concatenate([np.empty(0), *(table.ravel() / rows for table, _ in measured)])
@@ -137,8 +139,9 @@ class _LatentClassFit:
         members, begins = _members(names, sets)
         tables = [_probabilities(residuals, name, rows) for name in names]
         pseudo_rows = _PSEUDO_ROWS * np.concatenate([*(table / table.sum() for table in tables), [1.0]])
-        levels = _levels(first, members, begins)
-        return cls(names, first, members, begins, targets, precisions, pseudo_rows, levels)
+        return cls(
+            names, first, members, begins, targets, precisions, pseudo_rows, _scratch_rows(first, members, begins)
+        )
 
     @property
     def values(self) -> int:
@@ -152,7 +155,7 @@ class _LatentClassFit:
     def objective(self, logits: Real, scratch: Real) -> tuple[float, Real]:
         """What the fit minimises, and its gradient, both for raveled logits.
 
-        scratch: Memory, float64 [2, levels, classes].
+        scratch: Memory, float64 [2, scratch_rows, classes].
         """
         logs = self.logs(logits.reshape(self.values + 1, -1))
         probabilities, gradient = np.exp(logs), np.zeros_like(logs)
@@ -162,9 +165,8 @@ class _LatentClassFit:
         )  # fmt: skip
         gradient = self._centred(gradient) * probabilities - self.pseudo_rows[:, None]
         sums = np.vstack([self._over_values(np.add, gradient[:-1]), np.full(logs.shape[1], gradient[-1].sum())])
-        return distance - float(self.pseudo_rows @ logs.sum(axis=1)), np.asarray(
-            gradient - probabilities * sums
-        ).ravel()
+        gradient -= probabilities * sums
+        return distance - float(self.pseudo_rows @ logs.sum(axis=1)), np.asarray(gradient.ravel())
 
     def _centred(self, table: Real) -> Real:
         """The table with mean 0 over the values of each attribute, in each class. The last row is as it was."""
@@ -177,10 +179,9 @@ class _LatentClassFit:
         return np.asarray(np.repeat(reduced, np.diff(self.first), axis=0))
 
 
-def _named(queries: Marginals) -> tuple[str, ...]:
-    """The attributes that some clique names, in the order of the domain."""
-    named = {name for clique in queries.cliques for name in clique}
-    return tuple(name for name in queries.domain.names if name in named)
+def _values(queries: Marginals) -> int:
+    """Values of all attributes that some clique names together."""
+    return sum(queries.domain.shape(queries.domain.named(queries.cliques)))
 
 
 def _probabilities(residuals: Residuals, name: str, rows: float) -> Real:
@@ -190,13 +191,9 @@ def _probabilities(residuals: Residuals, name: str, rows: float) -> Real:
 
 
 def _subsets(queries: Marginals) -> list[Clique]:
-    """The non-empty sets of attributes of two values or more below the cliques."""
-    subsets: dict[Clique, None] = {}
-    for clique in queries.cliques:
-        names = [name for name in clique if queries.domain.size((name,)) > 1]
-        for order in range(1, len(names) + 1):
-            subsets.update(dict.fromkeys(combinations(names, order)))
-    return list(subsets)
+    """The sets of attributes of two values or more below the cliques; the residuals of others are 0."""
+    closure = downward_closure(queries.cliques, LARGEST_CLOSURE)
+    return [subset for subset in closure if min(queries.domain.shape(subset)) > 1]
 
 
 def _members(names: Sequence[str], sets: Sequence[Clique]) -> tuple[Index, Index]:
@@ -207,7 +204,7 @@ def _members(names: Sequence[str], sets: Sequence[Clique]) -> tuple[Index, Index
     return np.array(members, dtype=np.int64), begins.astype(np.int64)
 
 
-def _levels(first: Index, members: Index, begins: Index) -> int:
+def _scratch_rows(first: Index, members: Index, begins: Index) -> int:
     """Rows of scratch memory of the kernels: one, and the cells of each prefix of the largest set."""
     sizes, largest = np.diff(first), 1
     for begin, end in pairwise(begins.tolist()):
@@ -216,39 +213,39 @@ def _levels(first: Index, members: Index, begins: Index) -> int:
 
 
 @compiled
-def _products(first: Index, members: Index, begin: int, end: int, table: Real, levels: Real) -> tuple[int, int]:
-    """Multiplies the rows of pi and of all values of each cell of a set. Returns where the products begin in levels.
+def _products(first: Index, members: Index, begin: int, end: int, table: Real, products: Real) -> tuple[int, int]:
+    """Multiplies pi with the rows of all values of each cell of a set, for each prefix of the set.
 
     begin, end: Where the attributes of the set begin and end in members.
     table: float64 [values + 1, classes]; its last row is pi.
-    levels: float64 [rows, classes], where the products of each prefix of the set are written, the empty one first.
+    products: float64 [scratch_rows, classes]. The products are written here, those of the empty prefix first.
 
-    Returns also the number of cells.
+    Returns where the products of the whole set begin, and how many there are.
     """
     classes = table.shape[1]
     for k in range(classes):
-        levels[0, k] = table[table.shape[0] - 1, k]
+        products[0, k] = table[table.shape[0] - 1, k]
     before, count = 0, 1
-    for place in range(begin, end):
-        row, size = first[members[place]], first[members[place] + 1] - first[members[place]]
+    for member in range(begin, end):
+        row, size = first[members[member]], first[members[member] + 1] - first[members[member]]
         after = before + count
         for cell in range(count):
             for value in range(size):
                 for k in range(classes):
-                    levels[after + cell * size + value, k] = levels[before + cell, k] * table[row + value, k]
+                    products[after + cell * size + value, k] = products[before + cell, k] * table[row + value, k]
         before, count = after, count * size
     return before, count
 
 
 @compiled
-def _answers(first: Index, members: Index, begins: Index, table: Real, levels: Real, answers: Real) -> Real:
+def _answers(first: Index, members: Index, begins: Index, table: Real, products: Real, answers: Real) -> Real:
     """Fills in the probabilities of all cells of all sets, one set after the other."""
-    written = 0
+    first_answer = 0
     for index in range(len(begins) - 1):
-        place, count = _products(first, members, begins[index], begins[index + 1], table, levels)
+        begin, count = _products(first, members, begins[index], begins[index + 1], table, products)
         for cell in range(count):
-            answers[written + cell] = levels[place + cell].sum()
-        written += count
+            answers[first_answer + cell] = products[begin + cell].sum()
+        first_answer += count
     return answers
 
 
@@ -266,23 +263,23 @@ def _distance(
     """The sum over sets of |model_s - y_s|^2 / (2 v_s); adds its gradient with respect to the table.
 
     table: float64 [values + 1, classes], centred probabilities; its last row is pi.
-    scratch: float64 [2, rows, classes].
+    scratch: float64 [2, scratch_rows, classes].
     gradient: float64 like the table.
     """
-    levels, slopes = scratch[0], scratch[1]
-    classes, read, distance = table.shape[1], 0, 0.0
+    products, slopes = scratch[0], scratch[1]
+    classes, first_target, distance = table.shape[1], 0, 0.0
     for index in range(len(begins) - 1):
-        after, count = _products(first, members, begins[index], begins[index + 1], table, levels)
+        after, count = _products(first, members, begins[index], begins[index + 1], table, products)
         for cell in range(count):
-            difference = -targets[read + cell]
+            difference = -targets[first_target + cell]
             for k in range(classes):
-                difference += levels[after + cell, k]
+                difference += products[after + cell, k]
             distance += precisions[index] * difference * difference / 2
             for k in range(classes):
                 slopes[after + cell, k] = precisions[index] * difference
-        read += count
-        for place in range(begins[index + 1] - 1, begins[index] - 1, -1):
-            row, size = first[members[place]], first[members[place] + 1] - first[members[place]]
+        first_target += count
+        for member in range(begins[index + 1] - 1, begins[index] - 1, -1):
+            row, size = first[members[member]], first[members[member] + 1] - first[members[member]]
             count //= size
             before = after - count
             for cell in range(count):
@@ -291,7 +288,7 @@ def _distance(
                 for value in range(size):
                     of_cell = after + cell * size + value
                     for k in range(classes):
-                        gradient[row + value, k] += slopes[of_cell, k] * levels[before + cell, k]
+                        gradient[row + value, k] += slopes[of_cell, k] * products[before + cell, k]
                         slopes[before + cell, k] += slopes[of_cell, k] * table[row + value, k]
             after = before
         for k in range(classes):

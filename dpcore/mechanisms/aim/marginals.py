@@ -16,7 +16,7 @@ from dpcore.estimation.graphical.fitting.fit import GraphicalFit
 from dpcore.kernel.privacy_terms import PrivacyTerms
 from dpcore.kernel.scores import L1Error
 from dpcore.measurement import noise_stddev
-from dpcore.mechanisms.shared.pgm_common import check_names_attribute, named_attributes
+from dpcore.mechanisms.shared.pgm_common import check_names_attribute
 from dpcore.queries import Marginals
 from dpcore.workload import Workload, downward_closure, relative
 
@@ -58,7 +58,7 @@ class MarginalCandidates:
         sizes, fits = sizes_that_fit([queries.domain.size(clique) for clique in closure], closure)
         workload_cliques = set(queries.cliques)
         requested = np.array([clique in workload_cliques for clique in closure])
-        named_domain = queries.domain.project(named_attributes(queries.domain, closure))
+        named_domain = queries.domain.project(queries.domain.named(closure))
         return cls(named_domain, queries.domain, tuple(closure), sizes, weights, requested).only(fits)
 
     def only(self, kept: NDArray[np.bool_]) -> MarginalCandidates:

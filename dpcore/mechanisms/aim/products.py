@@ -23,7 +23,6 @@ from dpcore.kernel.privacy_terms import PrivacyTerms
 from dpcore.kernel.scores import LinearL1Error
 from dpcore.measurement import noise_stddev
 from dpcore.mechanisms.aim.marginals import sizes_that_fit
-from dpcore.mechanisms.shared.pgm_common import named_attributes
 from dpcore.mechanisms.shared.totals import public_total
 from dpcore.queries import Marginals, Product, Products
 from dpcore.strategies.kronecker.union_of_products import TermStrategy, union_of_products
@@ -98,7 +97,7 @@ class ProductCandidates:
             for (term, term_weight), strategy, weight in zip(kept, strategies, weights, strict=True)
         )
         _check_total(terms, parts)
-        return cls(queries.domain.project(named_attributes(queries.domain, cliques)), queries.domain, parts)
+        return cls(queries.domain.project(queries.domain.named(cliques)), queries.domain, parts)
 
     def only(self, kept: NDArray[np.bool_]) -> ProductCandidates:
         parts = tuple(part for part, keep in zip(self.parts, kept.tolist(), strict=True) if keep)

@@ -75,18 +75,12 @@ def modelled(queries: Marginals) -> Clique:
 
     If no clique names an attribute, the model has the first attribute of the domain alone.
     """
-    return named_attributes(queries.domain, queries.cliques) or queries.domain.names[:1]
+    return queries.domain.named(queries.cliques) or queries.domain.names[:1]
 
 
 def modelled_domain(queries: Marginals) -> Domain:
     """The domain of the attributes of the model."""
     return queries.domain.project(modelled(queries))
-
-
-def named_attributes(domain: Domain, cliques: Iterable[Clique]) -> Clique:
-    """The attributes that some clique names, in the order of the domain."""
-    named = {name for clique in cliques for name in clique}
-    return tuple(name for name in domain.names if name in named)
 
 
 def rows_of(terms: PrivacyTerms, domain: Domain, measurements: Sequence[Measurement]) -> float:

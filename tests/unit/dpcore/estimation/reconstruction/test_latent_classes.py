@@ -83,8 +83,8 @@ def test_the_objective_is_that_of_the_definition() -> None:
         one_way = 1 / len(theta) + residuals.residual((name,))[0] / ROWS
         expected -= float(one_way @ np.log(theta).sum(axis=1))
     expected -= float(np.log(table[-1]).sum())
-    found, _ = fit.objective(np.log(table).ravel(), np.empty((2, fit.levels, 4)))
-    assert found == pytest.approx(expected, rel=1e-9)
+    objective, _ = fit.objective(np.log(table).ravel(), np.empty((2, fit.scratch_rows, 4)))
+    assert objective == pytest.approx(expected, rel=1e-9)
 
 
 @pytest.mark.parametrize("domain", [BITS, MIXED])
@@ -93,11 +93,11 @@ def test_the_gradient_is_that_of_the_objective(domain: Domain) -> None:
     fit = module._LatentClassFit.of(measured(chained(domain), queries, 20.0), queries, ROWS)
     generator, step = np.random.default_rng(2), 1e-5
     logits = generator.normal(size=(fit.values + 1) * 3)
-    scratch = np.empty((2, fit.levels, 3))
+    scratch = np.empty((2, fit.scratch_rows, 3))
     _, gradient = fit.objective(logits, scratch)
-    for place, moved in enumerate(step * np.eye(len(logits))):
+    for index, moved in enumerate(step * np.eye(len(logits))):
         after, before = (fit.objective(logits + change, scratch)[0] for change in (moved, -moved))
-        assert gradient[place] == pytest.approx((after - before) / (2 * step), rel=1e-4, abs=1e-2)
+        assert gradient[index] == pytest.approx((after - before) / (2 * step), rel=1e-4, abs=1e-2)
 
 
 def test_answers_are_the_marginals_of_the_model(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,7 @@ numbers.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, final
 
@@ -54,12 +54,15 @@ class NoisyTables:
         """The trace of P over the number of cells: the part of a cell's noise that the projection leaves."""
         return float(math.prod(1 - 1 / size for size in self.deviations.shape[1:]))
 
+    def units(self) -> Iterator[tuple[Real, Real]]:
+        """Each grid of scales, and the prior variance of each cell at the scale 1, float64 [tables, cells]."""
+        expected = np.maximum(self.expected.reshape(len(self.expected), -1), _MIN_EXPECTED)
+        yield _SCALES, expected**1.5
+        yield _EVEN_SCALES, np.repeat(expected.mean(axis=1, keepdims=True), expected.shape[1], axis=1)
+
     def priors(self) -> Iterator[Real]:
         """The prior variance of each cell, float64 [tables, cells], for one prior after another; the first is 0."""
-        expected = np.maximum(self.expected.reshape(len(self.expected), -1), _MIN_EXPECTED)
-        units, means = expected**1.5, np.repeat(expected.mean(axis=1, keepdims=True), expected.shape[1], axis=1)
-        yield from (scale * units for scale in _SCALES.tolist())
-        yield from (scale * means for scale in _EVEN_SCALES.tolist())
+        yield from (scale * units for scales, units in self.units() for scale in scales.tolist())
 
 
 @final
@@ -67,14 +70,35 @@ class NoisyTables:
 class Posterior:
     """What is known of the deviations of groups of tables.
 
-    means: The posterior means of the deviations, like ``deviations`` of each group.
-    log_likelihood: Of all tables, under the learnt prior.
-    sizes: For each group float64 [tables, levels]: the chances that a cell has each variance of ``SIZES``.
+    groups: The tables.
+    log_likelihoods: Of each prior, for each group float64 [tables, priors], up to a constant of each table.
+    prior: The chances of the priors, float64 [priors].
     """
 
-    means: list[Real]
-    log_likelihood: float
-    sizes: list[Real]
+    groups: list[NoisyTables]
+    log_likelihoods: list[Real]
+    prior: Real
+
+    def means(self) -> Iterator[Real]:
+        """The posterior means of the deviations, like ``deviations`` of each group."""
+        for group, log_likelihoods in zip(self.groups, self.log_likelihoods, strict=True):
+            yield _means(group, _responsibilities(log_likelihoods, self.prior))
+
+    def log_likelihood(self) -> float:
+        """Of all tables, under the learnt prior."""
+        with np.errstate(divide="ignore"):
+            logs = np.log(self.prior)
+        return sum(float(logsumexp(part + logs, axis=1).sum()) for part in self.log_likelihoods)
+
+    def sizes(self) -> Iterator[Real]:
+        """For each group float64 [tables, levels]: the chances that a cell has each variance of ``SIZES``.
+
+        Each table has with chance 0.1 a prior that is spread evenly over the grid: the sizes decide what is measured
+        next, and overlooking a signal costs more than measuring noise.
+        """
+        wider = (1 - _OPEN) * self.prior + _OPEN / len(self.prior)
+        for group, log_likelihoods in zip(self.groups, self.log_likelihoods, strict=True):
+            yield _sizes(group, _responsibilities(log_likelihoods, wider))
 
 
 def posterior_deviations(groups: Iterable[NoisyTables], pseudo_tables: float = 1.0) -> Posterior:
@@ -84,22 +108,11 @@ def posterior_deviations(groups: Iterable[NoisyTables], pseudo_tables: float = 1
 
     One distribution over the priors serves all groups. With the prior variance t, the posterior mean of a cell is
     t / (t + v) times its deviation; it is averaged over the posterior of the prior, and the table is centred along
-    every axis again. The log likelihood compares different expectations of the same tables. For the sizes, each table
-    has with chance 0.1 a prior that is spread evenly over the grid: the sizes decide what is measured next, and
-    overlooking a signal costs more than measuring noise.
+    every axis again. The log likelihood compares different expectations of the same tables.
     """
     groups = list(groups)
-    if not groups:
-        return Posterior([], 0.0, [])
-    likelihoods = [_log_likelihoods(group) for group in groups]
-    together = np.concatenate(likelihoods)
-    prior = _learnt(together, pseudo_tables)
-    with np.errstate(divide="ignore"):
-        log_likelihood = float(logsumexp(together + np.log(prior), axis=1).sum())
-    means = [_means(group, _responsibilities(part, prior)) for group, part in zip(groups, likelihoods, strict=True)]
-    wider = (1 - _OPEN) * prior + _OPEN / len(prior)
-    sizes = [_sizes(group, _responsibilities(part, wider)) for group, part in zip(groups, likelihoods, strict=True)]
-    return Posterior(means, log_likelihood, sizes)
+    log_likelihoods = [_log_likelihoods(group) for group in groups]
+    return Posterior(groups, log_likelihoods, _learnt(log_likelihoods, pseudo_tables))
 
 
 def _log_likelihoods(group: NoisyTables) -> Real:
@@ -115,12 +128,13 @@ def _log_likelihoods(group: NoisyTables) -> Real:
     return np.stack(columns, axis=1)
 
 
-def _learnt(log_likelihoods: Real, pseudo_tables: float) -> Real:
+def _learnt(log_likelihoods: Sequence[Real], pseudo_tables: float) -> Real:
     """The distribution over the priors with the largest likelihood, by expectation-maximisation, float64 [priors]."""
-    count = log_likelihoods.shape[1]
+    count = len(_SCALES) + len(_EVEN_SCALES)
+    together = np.concatenate([np.empty((0, count)), *log_likelihoods])
     prior = np.full(count, 1 / count)
     for _ in range(_STEPS):
-        sums = _responsibilities(log_likelihoods, prior).sum(axis=0)
+        sums = _responsibilities(together, prior).sum(axis=0)
         sums[0] += pseudo_tables
         prior = sums / sums.sum()
     return prior
@@ -143,14 +157,18 @@ def _means(group: NoisyTables, responsibilities: Real) -> Real:
 
 def _sizes(group: NoisyTables, responsibilities: Real) -> Real:
     """The chances that a cell of each table has each variance of ``SIZES``, float64 [tables, levels]."""
-    chances, tables = np.zeros((len(group.deviations), len(SIZES))), np.arange(len(group.deviations))
-    for weights, prior in zip(responsibilities.T, group.priors(), strict=True):
-        parts = np.array_split(np.sort(prior, axis=1), min(_PARTS, prior.shape[1]), axis=1)
-        for part in parts:
-            variances = np.maximum(part.mean(axis=1), SIZES[1] / _RATIO)
-            levels = np.clip(np.rint(np.log(variances / SIZES[1]) / math.log(_RATIO)) + 1, 0, len(SIZES) - 1)
-            chances[tables, levels.astype(np.intp)] += weights / len(parts)
-    return chances
+    count, levels = len(group.deviations), len(SIZES)
+    weights = np.split(responsibilities, [len(_SCALES)], axis=1)
+    chances = np.zeros(count * levels)
+    for (scales, units), of_scales in zip(group.units(), weights, strict=True):
+        parts = np.array_split(np.sort(units, axis=1), min(_PARTS, units.shape[1]), axis=1)
+        means = np.stack([part.mean(axis=1) for part in parts])  # [parts, tables]
+        variances = np.maximum(np.multiply.outer(scales, means), SIZES[1] / _RATIO)
+        level = np.clip(np.rint(np.log(variances / SIZES[1]) / math.log(_RATIO)) + 1, 0, levels - 1).astype(np.intp)
+        of_parts = np.broadcast_to(of_scales.T[:, None, :] / len(parts), level.shape)
+        cells = level + levels * np.arange(count)
+        chances += np.bincount(cells.ravel(), of_parts.ravel(), minlength=chances.size)
+    return chances.reshape(count, levels)
 
 
 def centred(tables: Real) -> Real:

@@ -13,9 +13,9 @@ nearest non-negative and consistent tables, from which the next order is expecte
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import chain, groupby
 from operator import attrgetter
 from typing import Final, final
 
@@ -70,7 +70,7 @@ def residual_sizes(residuals: Residuals, queries: Marginals, total: float | None
     sizes: dict[Clique, Real] = {}
     largest = max(map(len, queries.cliques))
     for estimate in _estimates(residuals, queries, tables):
-        sizes |= estimate.sizes
+        sizes |= estimate.sizes()
         if max(map(len, estimate.tables)) < largest:  # Nothing is expected from the tables of the last order.
             tables |= _consistent(residuals, estimate.tables, rows)
     return sizes
@@ -125,10 +125,13 @@ def _single(residuals: Residuals, parts: Sequence[Clique], smaller: Mapping[Cliq
 @final
 @dataclass(frozen=True, eq=False)
 class _Estimate:
-    """Tables of one order, which may be negative, the sizes of their residuals, and the log likelihood of all."""
+    """Tables of one order, which may be negative, with the log likelihood of all.
+
+    sizes: Computes those of their residuals.
+    """
 
     tables: dict[Clique, Real]
-    sizes: dict[Clique, Real]
+    sizes: Callable[[], dict[Clique, Real]]
     log_likelihood: float
 
 
@@ -142,7 +145,7 @@ def _pairs(residuals: Residuals, parts: Sequence[Clique], singles: Mapping[Cliqu
     expectations = independent, dict(tree.implied(off_tree))
     candidates = [_estimated(residuals, off_tree, expected) for expected in expectations]
     best = max(candidates, key=attrgetter("log_likelihood"))
-    return _Estimate(every.tables | best.tables, every.sizes | best.sizes, best.log_likelihood)
+    return _Estimate(every.tables | best.tables, lambda: every.sizes() | best.sizes(), best.log_likelihood)
 
 
 def _larger(residuals: Residuals, parts: Sequence[Clique], smaller: Mapping[Clique, Real]) -> _Estimate:
@@ -162,11 +165,13 @@ def _estimated(residuals: Residuals, parts: Sequence[Clique], expected: Mapping[
         groups.append(NoisyTables(noisy - centred(tables), tables, np.array([variance for _, variance in measured])))
     posterior = posterior_deviations(groups)
     estimates: dict[Clique, Real] = {}
-    sizes: dict[Clique, Real] = {}
-    for batch, group, means, chances in zip(batches, groups, posterior.means, posterior.sizes, strict=True):
+    for batch, group, means in zip(batches, groups, posterior.means(), strict=True):
         estimates |= zip(batch, group.expected + means, strict=True)
-        sizes |= zip(batch, chances, strict=True)
-    return _Estimate(estimates, sizes, posterior.log_likelihood)
+
+    def sizes() -> dict[Clique, Real]:
+        return dict(chain.from_iterable(map(zip, batches, posterior.sizes())))
+
+    return _Estimate(estimates, sizes, posterior.log_likelihood())
 
 
 def _of_one_shape(domain: Domain, parts: Sequence[Clique]) -> Iterator[list[Clique]]:

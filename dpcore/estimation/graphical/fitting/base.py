@@ -93,7 +93,7 @@ def with_public_counts(
         scales = np.maximum(expected, noisy - _SIGNIFICANT * np.sqrt(variances)[:, None])
         groups.append(NoisyTables(noisy - expected, np.maximum(scales, total / rows), variances))
         batches.append((batch, expected))
-    deviations = posterior_deviations(groups, _PSEUDO_TABLES).means
+    deviations = posterior_deviations(groups, _PSEUDO_TABLES).means()
     posterior: dict[Clique, Vector] = {}
     for (batch, expected), deviation in zip(batches, deviations, strict=True):
         for part, counts in zip(batch, expected + deviation, strict=True):

@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import combinations
 from operator import itemgetter
-from typing import Final
+from typing import Final, final
 
 import numpy as np
 from numpy.random import Generator
@@ -23,7 +24,7 @@ from dpcore.domain import Clique
 from dpcore.estimation.graphical.fitting.fit import FitSettings, fit_model
 from dpcore.estimation.graphical.fitting.work import WorkMeter
 from dpcore.estimation.reconstruction.bounded_model import bounded_nodes
-from dpcore.estimation.reconstruction.latent_classes import latent_class_answers
+from dpcore.estimation.reconstruction.latent_classes import LatentClassModel
 from dpcore.estimation.reconstruction.nonnegative import nonnegative_consistent
 from dpcore.estimation.reconstruction.residuals import Residuals, residuals_of_table
 from dpcore.estimation.reconstruction.shrunken import shrunken_answers
@@ -51,7 +52,7 @@ def weighted_mean(
     *,
     total: float | None,
     max_cells: float,
-    has_classes: bool,
+    classes: int,
     generator: Generator,
     meter: WorkMeter,
 ) -> Real:
@@ -65,22 +66,21 @@ def weighted_mean(
     max_cells: Largest number of cells of the model's junction tree. The model then has the structure of
         ``bounded_nodes``, and the residuals inside its nodes. Infinite for a tree that holds all marginals, and 0 for
         a mean without a graphical model.
-    has_classes: Whether there is a latent-class model (``latent_classes``).
+    classes: Of the latent-class model (``latent_classes``), 0 for a mean without one.
     generator: Splits the measurements, and draws where the fits of classes start.
     meter: Counts the work of all fits: for each model one, and one more for each of up to ``max_splits`` splits.
     """
-    others = _others(values, measured, queries, weights, total, max_cells, has_classes, generator, meter)
     learnt: list[Real] = []
     stddev = _PRIOR_STDDEV
+    kind = _Kind(queries, weights, total, max_cells, classes)
+    model: LatentClassModel | None = None
     while stddev > _MAX_STDDEV and len(learnt) < max_splits(queries):
         training, held_out = thinned(measured, generator)
         shrunken = shrunken_answers(Residuals(training), queries, total)
-        estimates = [
-            shrunken,
-            *_others(shrunken, training, queries, weights, total, max_cells, has_classes, generator, meter),
-        ]
-        of_split, stddev = mean_weights(estimates, Residuals(held_out), queries, weights)
+        others, model = kind.others(shrunken, training, generator, meter)
+        of_split, stddev = mean_weights([shrunken, *others], Residuals(held_out), queries, weights)
         learnt.append(of_split)
+    others, _ = kind.others(values, measured, generator, meter, model)
     return np.asarray(np.mean(learnt, axis=0) @ np.stack([values, *others]))
 
 
@@ -89,26 +89,42 @@ def max_splits(queries: Marginals) -> int:
     return _MAX_SPLITS if queries.size <= _FEW_ANSWERS else 1
 
 
-def _others(
-    shrunken: Real,
-    measured: Sequence[Measurement],
-    queries: Marginals,
-    weights: Mapping[Clique, float],
-    total: float | None,
-    max_cells: float,
-    has_classes: bool,
-    generator: Generator,
-    meter: WorkMeter,
-) -> list[Real]:
-    """The nearest non-negative answers, and those of the models. All have as many rows as the shrunken ones."""
-    rows = max(1.0, float(shrunken[: queries.sizes[0]].sum()))
-    residuals = Residuals(measured)
-    estimates = [_nearest(residuals, queries, rows)]
-    if max_cells:
-        estimates.append(_modelled(shrunken, measured, queries, weights, rows, max_cells, meter))
-    if has_classes:
-        estimates.append(latent_class_answers(residuals, queries, rows, generator, meter))
-    return estimates
+@final
+@dataclass(frozen=True, eq=False)
+class _Kind:
+    """What the estimates are made of; ``weighted_mean`` says what each is."""
+
+    queries: Marginals
+    weights: Mapping[Clique, float]
+    total: float | None
+    max_cells: float
+    classes: int
+
+    def others(
+        self,
+        shrunken: Real,
+        measured: Sequence[Measurement],
+        generator: Generator,
+        meter: WorkMeter,
+        start: LatentClassModel | None = None,
+    ) -> tuple[list[Real], LatentClassModel | None]:
+        """The nearest non-negative answers, and those of the models. All have as many rows as the shrunken ones.
+
+        start: The latent-class model from which the fit of another starts, so that both are near the same minimum.
+            Weights that are learnt from one then suit the other.
+
+        Returns the latent-class model as well.
+        """
+        queries, model = self.queries, None
+        rows = max(1.0, float(shrunken[: queries.sizes[0]].sum()))
+        residuals = Residuals(measured)
+        estimates = [_nearest(residuals, queries, rows)]
+        if self.max_cells:
+            estimates.append(_modelled(shrunken, measured, queries, self.weights, rows, self.max_cells, meter))
+        if self.classes:
+            model = LatentClassModel.fitted(residuals, queries, rows, self.classes, generator, meter, start)
+            estimates.append(model.answers(queries, rows))
+        return estimates, model
 
 
 def _nearest(residuals: Residuals, queries: Marginals, rows: float) -> Real:

@@ -83,9 +83,9 @@ class AdaptiveResiduals:
 
     Other estimates are made from the same values: the nearest non-negative answers; if the noise is at least .1 % of
     the rows and one small graphical model holds all marginals, those of this model; if it is at least 1 % and the
-    marginals have few cells, those of a graphical model of bounded size; and if it is at least .5 %, or 5 % for
-    marginals of more cells, those of a latent-class model. The answers are a weighted mean of all of them. Which
-    weights leave the least error is learnt from the noisy values.
+    marginals have few cells, those of a graphical model of bounded size; and if it is at least .1 %, those of a
+    latent-class model. The answers are a weighted mean of all of them. Which weights leave the least error is learnt
+    from the noisy values.
 
     model: With "graphical", a graphical model is fitted to the estimates, and there are synthetic rows. It holds as
         many of the marginals as its size allows, so that rows may be further from the data than the answers, which
@@ -189,7 +189,7 @@ class AdaptiveResiduals:
             meter = work.enter("other estimates, and their weights", until=_ANSWERED)
             values = weighted_mean(  # ESTIMATE
                 values, (first, second), queries, _weights(workload), total=total, max_cells=max_cells,
-                has_classes=noise >= self._class_noise(workload), generator=generator, meter=meter,
+                classes=self._classes(workload, noise), generator=generator, meter=meter,
             )  # fmt: skip
         work.report(_ANSWERED)
         model = self._model_of_rows(residuals, workload, values, work)  # ESTIMATE
@@ -246,7 +246,8 @@ class AdaptiveResiduals:
             cost = with_rows(cost, queries, self.max_model_mb)
         if noise is not None:
             return [self._with_mean(cost, workload, noise)]
-        limits = {0.0, self._averaged_model(workload).noise, self._class_noise(workload)} - {math.inf}
+        of_classes = [limit for limit, _ in self._class_limits(workload)]
+        limits = {0.0, self._averaged_model(workload).noise, *of_classes[:1]} - {math.inf}
         *others, largest = sorted(limits)
         condition = f"if the noise of a marginal is at least {largest:.1%} of the rows, " if others else ""
         return [
@@ -255,19 +256,22 @@ class AdaptiveResiduals:
         ]
 
     def _with_mean(self, cost: Cost, workload: Workload, noise: float, condition: str = "") -> Cost:
-        max_cells, has_classes = self._max_model_cells(workload, noise), noise >= self._class_noise(workload)
-        return with_mean(cost, table_marginals(workload, "adaptive_residuals"), max_cells, has_classes, condition)
+        max_cells, classes = self._max_model_cells(workload, noise), self._classes(workload, noise)
+        return with_mean(cost, table_marginals(workload, "adaptive_residuals"), max_cells, classes, condition)
 
-    def _class_noise(self, workload: Workload) -> float:
-        """From which noise on a latent-class model is in the weighted mean.
+    def _classes(self, workload: Workload, noise: float) -> int:
+        """The number of classes of the latent-class model in the weighted mean, 0 for none."""
+        return max((limit, number) for limit, number in [(0.0, 0), *self._class_limits(workload)] if noise >= limit)[1]
 
-        Infinite for too many answers, and for marginals of one attribute each, whose model has independent attributes.
+    def _class_limits(self, workload: Workload) -> Sequence[tuple[float, int]]:
+        """From which noise on a latent-class model has so many classes.
+
+        None for too many answers, and for marginals of one attribute each, whose model has independent attributes.
         """
         queries = table_marginals(workload, "adaptive_residuals")
         if queries.size > self.constants.mean_answers or max(map(len, queries.cliques)) < 2:
-            return math.inf
-        of_small, of_others = self.constants.class_noise
-        return of_small if self._has_small(workload) else of_others
+            return ()
+        return self.constants.classes
 
     def _has_small(self, workload: Workload) -> bool:
         queries = table_marginals(workload, "adaptive_residuals")

@@ -21,8 +21,7 @@ class AdaptiveConstants:
         the shares of the least error without a second one, whatever ``decay``.
     first_share_of_few: Takes the place of ``first_share`` for few residuals.
     mean_answers: Up to so many answers, the estimates are averaged with the nearest non-negative answers.
-    class_noise: From this noise on, up to so many answers are averaged with those of a latent-class model too: for
-        small marginals, and for others.
+    classes: From each noise on, the number of classes of a latent-class model whose answers are in the mean, too.
     model_noise: From this noise on, the estimates are averaged with the answers of one model of all marginals too.
     model_cells: Maximum number of cells of the junction tree of that model.
     part_noise: The same for a model of a part of the marginals, where one of all is too large.
@@ -38,8 +37,8 @@ class AdaptiveConstants:
     decay: float = 0.5
     few_residuals: int = 100
     first_share_of_few: float = 0.75
-    mean_answers: int = 100_000
-    class_noise: tuple[float, float] = (0.005, 0.05)
+    mean_answers: int = 2_000_000
+    classes: tuple[tuple[float, int], ...] = ((0.001, 64), (0.1, 32))
     model_noise: float = 0.001
     model_cells: int = 16 * CELLS_IN_MB
     part_noise: float = 0.01

@@ -89,12 +89,12 @@ def with_rows(cost: Cost, queries: Marginals, max_model_mb: float) -> Cost:
     )
 
 
-def with_mean(cost: Cost, queries: Marginals, max_cells: float | None, has_classes: bool, condition: str = "") -> Cost:
+def with_mean(cost: Cost, queries: Marginals, max_cells: float | None, classes: int, condition: str = "") -> Cost:
     """The cost with that of other estimates, and of all from thinned values, by which they are weighted.
 
     max_cells: Of the graphical models; infinite if they hold all marginals, 0 for no models, None for no other
         estimates.
-    has_classes: Whether there are latent-class models.
+    classes: Of the latent-class models, 0 for none.
     condition: On what it depends whether there are such models; empty if it is known.
     """
     if max_cells is None:
@@ -102,8 +102,8 @@ def with_mean(cost: Cost, queries: Marginals, max_cells: float | None, has_class
     splits, shrunken = max_splits(queries), cost_of_estimates(queries).seconds
     reads, cells, estimates = 0.0, 0.0, ["these estimates", "the nearest non-negative ones"]
     seconds = splits * shrunken + (1 + splits) * _NEAREST * shrunken
-    if has_classes:
-        reads += reads_of_fit(queries)
+    if classes:
+        reads += reads_of_fit(queries, classes)
         estimates.append("latent-class models")
     if max_cells:
         shape, choice = _fit_of_mean(queries, max_cells)
@@ -119,7 +119,7 @@ def with_mean(cost: Cost, queries: Marginals, max_cells: float | None, has_class
         cost.seconds + seconds,
         max(cost.cells, cells),
         (note, *cost.notes),
-        bytes_of_fit(queries) if has_classes else 0,
+        bytes_of_fit(queries, classes) if classes else 0,
     )
 
 

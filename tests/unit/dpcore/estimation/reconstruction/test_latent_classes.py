@@ -1,7 +1,8 @@
-"""The latent-class model: its objective is the definition's, and its fit finds tables of a few classes."""
+"""The latent-class model: its answers are the definition's, and its fit finds tables of a few classes."""
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import combinations
 
 import numpy as np
@@ -11,7 +12,8 @@ from numpy.typing import NDArray
 from dpcore.domain import Clique, Domain
 from dpcore.estimation.graphical.fitting.work import WorkMeter
 from dpcore.estimation.reconstruction import latent_classes as module
-from dpcore.estimation.reconstruction.latent_classes import latent_class_answers, reads_of_fit
+from dpcore.estimation.reconstruction.alternating_fit import started, sweep
+from dpcore.estimation.reconstruction.latent_classes import LatentClassModel, reads_of_fit
 from dpcore.estimation.reconstruction.residuals import Residuals, residuals_of_table
 from dpcore.estimation.reconstruction.shrunken import shrunken_answers
 from dpcore.queries import Marginals
@@ -41,8 +43,12 @@ def of_classes(domain: Domain, classes: int, seed: int = 0) -> NDArray[np.int64]
     return np.minimum(np.stack(columns, axis=1), np.array(domain.sizes) - 1).astype(np.int64)
 
 
+CLASSES = 32
+
+
 def fitted(residuals: Residuals, queries: Marginals, meter: WorkMeter | None = None, seed: int = 3) -> Real:
-    return latent_class_answers(residuals, queries, ROWS, np.random.default_rng(seed), meter or WorkMeter())
+    generator, meter = np.random.default_rng(seed), meter or WorkMeter()
+    return LatentClassModel.fitted(residuals, queries, ROWS, CLASSES, generator, meter).answers(queries, ROWS)
 
 
 def joint(domain: Domain, table: Real) -> Real:
@@ -67,54 +73,61 @@ def probabilities(domain: Domain, classes: int) -> Real:
     return np.vstack([*thetas, generator.dirichlet(np.ones(classes))])
 
 
-def test_the_objective_is_that_of_the_definition() -> None:
-    queries = queries_of(MIXED, 3)
-    residuals = measured(chained(MIXED), queries, 20.0)
-    fit = module._LatentClassFit.of(residuals, queries, ROWS)
-    table = probabilities(MIXED, 4)
-    cells = joint(MIXED, table)
-    expected = 0.0
-    names = [name for name, size in zip(MIXED.names, MIXED.sizes, strict=True) if size > 1]
-    for part in [part for order in (1, 2, 3) for part in combinations(names, order)]:
+def objective(residuals: Residuals, order: int, table: Real) -> float:
+    """What the fit minimises, by its definition: all sets of up to so many attributes, and one row in each class."""
+    domain = residuals.domain
+    cells, minimised = joint(domain, table), 0.0
+    names = [name for name, size in zip(domain.names, domain.sizes, strict=True) if size > 1]
+    for part in [part for number in range(1, order + 1) for part in combinations(names, number)]:
         target, variance = residuals.residual(part)
-        model = residuals_of_table(MIXED, part, marginal_of(MIXED, cells, part))[part]
-        expected += float(((model - target / ROWS) ** 2).sum()) * ROWS**2 / (2 * variance)
-    for name, theta in zip(MIXED.names, np.split(table[:-1], np.cumsum(MIXED.sizes)[:-1]), strict=True):
-        one_way = 1 / len(theta) + residuals.residual((name,))[0] / ROWS
-        expected -= float(one_way @ np.log(theta).sum(axis=1))
-    expected -= float(np.log(table[-1]).sum())
-    objective, _ = fit.objective(np.log(table).ravel(), np.empty((2, fit.scratch_rows, 4)))
-    assert objective == pytest.approx(expected, rel=1e-9)
+        model = residuals_of_table(domain, part, marginal_of(domain, cells, part))[part]
+        minimised += float(((model - target / ROWS) ** 2).sum()) * ROWS**2 / (2 * variance)
+    for name, theta in zip(domain.names, np.split(table[:-1], np.cumsum(domain.sizes)[:-1]), strict=True):
+        one_way = np.maximum(1 / len(theta) + residuals.residual((name,))[0] / ROWS, module._SMALLEST)
+        minimised -= float(one_way / one_way.sum() @ np.log(theta).sum(axis=1))
+    return minimised - float(np.log(table[-1]).sum())
 
 
 @pytest.mark.parametrize("domain", [BITS, MIXED])
-def test_the_gradient_is_that_of_the_objective(domain: Domain) -> None:
+def test_each_sweep_lowers_the_objective_until_nothing_near_is_lower(domain: Domain) -> None:
     queries = queries_of(domain, 3)
-    fit = module._LatentClassFit.of(measured(chained(domain), queries, 20.0), queries, ROWS)
-    generator, step = np.random.default_rng(2), 1e-5
-    logits = generator.normal(size=(fit.values + 1) * 3)
-    scratch = np.empty((2, fit.scratch_rows, 3))
-    _, gradient = fit.objective(logits, scratch)
-    for index, moved in enumerate(step * np.eye(len(logits))):
-        after, before = (fit.objective(logits + change, scratch)[0] for change in (moved, -moved))
-        assert gradient[index] == pytest.approx((after - before) / (2 * step), rel=1e-4, abs=1e-2)
+    residuals = measured(chained(domain), queries, 20.0)
+    problem, table = module._problem(residuals, queries, ROWS, domain.names), probabilities(domain, 4)
+    state = started(problem, table)
+    values = [objective(residuals, 3, table)]
+    for _ in range(400):
+        sweep(problem, state)
+        values.append(objective(residuals, 3, table))
+    tolerance = 1e-9 * values[0]
+    assert np.diff(values).max() <= tolerance
+    assert values[-1] < 0.9 * values[0]
+    assert values[-2] - values[-1] < 1e-3 * (values[0] - values[-1])
+    generator, groups = np.random.default_rng(1), np.split(np.arange(len(table) - 1), np.cumsum(domain.sizes)[:-1])
+    for _ in range(50):
+        near = table * np.exp(1e-3 * generator.normal(size=table.shape))
+        for group in groups:
+            near[group] /= near[group].sum(axis=0)
+        near[-1] /= near[-1].sum()
+        assert objective(residuals, 3, near) >= values[-1] - 1e-4 * (values[0] - values[-1])
 
 
-def test_answers_are_the_marginals_of_the_model(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_CALLS", 3)
-    tables = []
-    logs_of = module._LatentClassFit.logs
-
-    def kept(fit: module._LatentClassFit, logits: Real) -> Real:
-        tables.append(np.exp(logs_of(fit, logits)))
-        return np.log(tables[-1])
-
-    monkeypatch.setattr(module._LatentClassFit, "logs", kept)
+def test_answers_are_the_marginals_of_the_model() -> None:
     queries = Marginals(MIXED, (("a", "b", "d"), ("c",), (), ("c", "d")))
-    values = fitted(measured(chained(MIXED), queries, 20.0), queries)
-    cells = joint(MIXED, tables[-1])
+    table, first = probabilities(MIXED, 3), np.concatenate([[0], np.cumsum(MIXED.sizes)])
+    values = LatentClassModel(MIXED.names, first, table).answers(queries, ROWS)
+    cells = joint(MIXED, table)
     expected = [marginal_of(MIXED, cells, clique).ravel() for clique in queries.cliques]
     np.testing.assert_allclose(values, ROWS * np.concatenate(expected), rtol=1e-9)
+
+
+def test_a_fit_goes_on_from_another_model() -> None:
+    queries = queries_of(BITS, 3)
+    residuals, generator = measured(of_classes(BITS, 3), queries, 40.0), np.random.default_rng(3)
+    fit = partial(LatentClassModel.fitted, residuals, queries, ROWS, 8, generator)
+    start = fit(WorkMeter(20 * module._reads_of_sweep(queries, 8)))
+    same, further = fit(WorkMeter(0.0), start), fit(WorkMeter(), start)
+    np.testing.assert_allclose(same.table, start.table, rtol=1e-12)
+    assert objective(residuals, 3, further.table) < objective(residuals, 3, start.table)
 
 
 def test_answers_are_consistent_and_not_negative() -> None:
@@ -146,10 +159,12 @@ def test_equal_seeds_give_equal_answers() -> None:
 def test_it_ends_where_no_work_remains() -> None:
     queries = queries_of(BITS, 3)
     residuals = measured(of_classes(BITS, 3), queries, 40.0)
-    whole, little, none = WorkMeter(), WorkMeter(reads_of_fit(queries) / 20), WorkMeter(0.0)
+    limit = reads_of_fit(queries, CLASSES)
+    whole, little, none = WorkMeter(), WorkMeter(limit / 20), WorkMeter(0.0)
     values = [fitted(residuals, queries, meter) for meter in (whole, little, none)]
-    assert 0 < little.spent < whole.spent <= 1.02 * reads_of_fit(queries)
-    assert little.fraction <= 1.4  # A line search ends with the step.
+    assert whole.spent == pytest.approx(limit)
+    assert 0 < little.spent < whole.spent
+    assert little.fraction == pytest.approx(1.0)
     assert none.spent == 0
     one_way = [np.maximum(residuals.marginal((name,)) / residuals.marginal(()), module._SMALLEST) for name in "abc"]
     independent = ROWS * np.multiply.outer(np.multiply.outer(one_way[0], one_way[1]), one_way[2])
@@ -158,11 +173,11 @@ def test_it_ends_where_no_work_remains() -> None:
 
 def test_a_fit_has_a_limit_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     queries = queries_of(BITS, 3)
-    monkeypatch.setattr(module, "_WORK", reads_of_fit(queries) / 20)
+    monkeypatch.setattr(module, "_WORK", reads_of_fit(queries, CLASSES) / 20)
     meter = WorkMeter()
     fitted(measured(of_classes(BITS, 3), queries, 40.0), queries, meter)
-    assert 0 < meter.spent <= 1.4 * module._WORK
-    assert reads_of_fit(queries) == module._WORK
+    assert meter.spent == pytest.approx(module._WORK)
+    assert reads_of_fit(queries, CLASSES) == module._WORK
 
 
 def test_attributes_of_one_value_and_no_attributes() -> None:

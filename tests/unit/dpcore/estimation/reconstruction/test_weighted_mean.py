@@ -14,10 +14,11 @@ from dpcore.estimation.graphical.fitting.fit import fit_model
 from dpcore.estimation.graphical.fitting.work import WorkMeter
 from dpcore.estimation.reconstruction import weighted_mean as module
 from dpcore.estimation.reconstruction.bounded_model import bounded_nodes
-from dpcore.estimation.reconstruction.latent_classes import latent_class_answers
+from dpcore.estimation.reconstruction.latent_classes import LatentClassModel
 from dpcore.estimation.reconstruction.nonnegative import nonnegative_consistent
 from dpcore.estimation.reconstruction.residuals import Residuals
 from dpcore.estimation.reconstruction.shrunken import shrunken_answers
+from dpcore.estimation.reconstruction.thinning import thinned
 from dpcore.estimation.reconstruction.weighted_mean import max_splits, mean_weights, weighted_mean
 from dpcore.kernel.budget import Budget
 from dpcore.measurement import Measurement, Noise
@@ -57,14 +58,12 @@ def measured(codes: NDArray[np.int64], queries: Marginals, stddev: float, runs: 
     return [Measurement(asked, answers + noise, Noise.GAUSSIAN, scale) for noise in noises]
 
 
-def both(
-    values: Measurement, queries: Marginals, max_cells: float = np.inf, has_classes: bool = False
-) -> tuple[Real, Real]:
+def both(values: Measurement, queries: Marginals, max_cells: float = np.inf, classes: int = 0) -> tuple[Real, Real]:
     """The shrunken answers, and their mean with the nearest non-negative ones and those of the models."""
     shrunken = shrunken_answers(Residuals([values]), queries)
     weights = dict.fromkeys(queries.cliques, 1.0)
     mean = weighted_mean(
-        shrunken, [values], queries, weights, total=None, max_cells=max_cells, has_classes=has_classes,
+        shrunken, [values], queries, weights, total=None, max_cells=max_cells, classes=classes,
         generator=np.random.default_rng(3), meter=WorkMeter(),
     )  # fmt: skip
     return shrunken, mean
@@ -165,12 +164,17 @@ def test_a_latent_class_model_is_one_more_estimate(monkeypatch: pytest.MonkeyPat
         return np.eye(len(estimates))[-1], 0.0
 
     monkeypatch.setattr(module, "mean_weights", last)
-    shrunken, mean = both(values, queries, 0, has_classes=True)
+    shrunken, mean = both(values, queries, 0, classes=32)
     rows = float(shrunken[:8].sum())
-    alone = latent_class_answers(Residuals([values]), queries, rows, np.random.default_rng(3), WorkMeter())
-    np.testing.assert_allclose(mean, alone)
-    _, mean = both(values, queries, 60, has_classes=True)
-    np.testing.assert_allclose(mean, alone)
+    training, _ = thinned([values], generator := np.random.default_rng(3))
+    rows_of_split = float(shrunken_answers(Residuals(training), queries)[:8].sum())
+    model = None
+    for residuals, of_fit in ((Residuals(training), rows_of_split), (Residuals([values]), rows)):
+        model = LatentClassModel.fitted(residuals, queries, of_fit, 32, generator, WorkMeter(), model)
+    assert model is not None
+    np.testing.assert_allclose(mean, model.answers(queries, rows))
+    _, mean = both(values, queries, 60, classes=32)
+    np.testing.assert_allclose(mean, model.answers(queries, rows))
     both(values, queries, 0)
     assert counts == [3, 4, 2]
 
@@ -180,7 +184,7 @@ def test_it_lowers_the_error_where_there_are_a_few_classes() -> None:
     codes, queries = of_classes(domain, 3), queries_of(domain, 3)
     truth, several = exact(codes, queries), measured(codes, queries, NOISY, 3)
     without = np.mean([error(both(values, queries, 0)[1], truth) for values in several])
-    assert np.mean([error(both(values, queries, 0, has_classes=True)[1], truth) for values in several]) < 0.9 * without
+    assert np.mean([error(both(values, queries, 0, classes=32)[1], truth) for values in several]) < 0.9 * without
 
 
 class TestWeights:

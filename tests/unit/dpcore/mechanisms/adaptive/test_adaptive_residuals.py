@@ -228,29 +228,29 @@ def test_too_many_cells_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("constants", "wanted"),
     [
-        ({}, [(math.inf, True)]),
-        ({"model_cells": 1_000}, [(2**18, True)]),
-        ({"model_cells": 1_000, "small_marginal": 7}, [(0, False)]),
-        ({"small_marginal": 7, "class_noise": (1.0, 0.04)}, [(math.inf, True)]),
-        ({"model_cells": 1_000, "part_noise": 0.1}, [(0, True)]),
-        ({"model_noise": 0.1, "class_noise": (0.1, 0.0)}, [(0, False)]),
-        ({"class_noise": (0.1, 0.0)}, [(math.inf, False)]),
-        ({"mean_answers": WORKLOAD.queries.size - 1}, [(math.inf, False)]),
+        ({}, [(math.inf, 64)]),
+        ({"model_cells": 1_000}, [(2**18, 64)]),
+        ({"model_cells": 1_000, "small_marginal": 7}, [(0, 64)]),
+        ({"classes": ((0.01, 8), (0.04, 4))}, [(math.inf, 4)]),
+        ({"model_cells": 1_000, "part_noise": 0.1}, [(0, 64)]),
+        ({"model_noise": 0.1, "classes": ((0.1, 8),)}, [(0, 0)]),
+        ({"classes": ((0.04, 8), (0.1, 4))}, [(math.inf, 8)]),
+        ({"mean_answers": WORKLOAD.queries.size - 1}, [(math.inf, 0)]),
         ({"model_noise": 0.1, "mean_answers": WORKLOAD.queries.size - 1}, []),
     ],
     ids=[
-        *("noise", "a large model", "large marginals", "large marginals and much noise", "less noise than for a part"),
-        *("little noise", "less noise than for classes", "many answers", "many answers and little noise"),
+        *("noise", "a large model", "large marginals", "fewer classes for more noise", "less noise than for a part"),
+        *("little noise", "more classes for less noise", "many answers", "many answers and little noise"),
     ],
 )
 def test_which_estimates_are_averaged(
-    monkeypatch: pytest.MonkeyPatch, constants: dict[str, Any], wanted: list[tuple[float, bool]]
+    monkeypatch: pytest.MonkeyPatch, constants: dict[str, Any], wanted: list[tuple[float, int]]
 ) -> None:
     """The model has 1,024 cells, and the noise is 0.05 of the rows."""
     asked, seen = [], []
 
     def averaged(values: NDArray[np.float64], *rest: Any, **settings: Any) -> Any:
-        asked.append((settings["max_cells"], settings["has_classes"]))
+        asked.append((settings["max_cells"], settings["classes"]))
         seen.append(weighted_mean(values, *rest, **settings))
         return seen[-1]
 
@@ -265,7 +265,7 @@ def test_which_estimates_are_averaged(
 @pytest.mark.parametrize(
     ("constants", "models", "least"),
     [
-        ({}, "latent-class models and graphical models of all marginals", "0.5%"),
+        ({}, "latent-class models and graphical models of all marginals", "0.1%"),
         ({"model_cells": 1_000}, "latent-class models and graphical models of at most 262,144 cells", "1.0%"),
     ],
 )
@@ -291,19 +291,19 @@ def test_a_plan_counts_the_fits_of_the_classes() -> None:
     terms = private_statistics(table(), BUDGET, units=500).terms
     assert isinstance(queries, Marginals)
     (with_classes, without) = (
-        with_constants(mechanism, class_noise=(limit, limit)).plan(terms, WORKLOAD) for limit in (0.0, 1.0)
+        with_constants(mechanism, classes=((limit, 8),)).plan(terms, WORKLOAD) for limit in (0.0, 1.0)
     )
-    fits = (1 + max_splits(queries)) * reads_of_fit(queries) / UNIT
+    fits = (1 + max_splits(queries)) * reads_of_fit(queries, 8) / UNIT
     assert (with_classes.cpu_seconds or 0) - (without.cpu_seconds or 0) >= fits * SECONDS_PER_UNIT
-    assert with_classes.memory_bytes - without.memory_bytes == bytes_of_fit(queries)
+    assert with_classes.memory_bytes - without.memory_bytes == bytes_of_fit(queries, 8)
     assert any("latent-class models" in note for note in with_classes.notes)
     assert not any("latent-class models" in note for note in without.notes)
 
 
 def test_marginals_of_one_attribute_need_no_classes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(weighted_means, "latent_class_answers", None)
+    monkeypatch.setattr(weighted_means, "LatentClassModel", None)
     workload = all_k_way(BITS, 1)
-    mechanism = with_constants(AdaptiveResiduals(), class_noise=(0.0, 0.0), max_noise=math.inf)
+    mechanism = with_constants(AdaptiveResiduals(), classes=((0.0, 8),), max_noise=math.inf)
     release = mechanism.run(private_statistics(table(), BUDGET), workload, generator=GENERATOR)
     assert release.answers.values.size == workload.queries.size
 

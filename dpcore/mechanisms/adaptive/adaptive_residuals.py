@@ -246,8 +246,7 @@ class AdaptiveResiduals:
             cost = with_rows(cost, queries, self.max_model_mb)
         if noise is not None:
             return [self._with_mean(cost, workload, noise)]
-        of_classes = [limit for limit, _ in self._class_limits(workload)]
-        limits = {0.0, self._averaged_model(workload).noise, *of_classes[:1]} - {math.inf}
+        limits = {0.0, self._averaged_model(workload).noise, self._class_noise(workload)} - {math.inf}
         *others, largest = sorted(limits)
         condition = f"if the noise of a marginal is at least {largest:.1%} of the rows, " if others else ""
         return [
@@ -261,17 +260,20 @@ class AdaptiveResiduals:
 
     def _classes(self, workload: Workload, noise: float) -> int:
         """The number of classes of the latent-class model in the weighted mean, 0 for none."""
-        return max((limit, number) for limit, number in [(0.0, 0), *self._class_limits(workload)] if noise >= limit)[1]
+        if noise < self._class_noise(workload):
+            return 0
+        queries, constants = table_marginals(workload, "adaptive_residuals"), self.constants
+        return constants.classes_of_few if queries.size < constants.few_answers else constants.classes
 
-    def _class_limits(self, workload: Workload) -> Sequence[tuple[float, int]]:
-        """From which noise on a latent-class model has so many classes.
+    def _class_noise(self, workload: Workload) -> float:
+        """From which noise on a latent-class model is in the weighted mean.
 
-        None for too many answers, and for marginals of one attribute each, whose model has independent attributes.
+        Infinite for too many answers, and for marginals of one attribute each, whose model has independent attributes.
         """
         queries = table_marginals(workload, "adaptive_residuals")
         if queries.size > self.constants.mean_answers or max(map(len, queries.cliques)) < 2:
-            return ()
-        return self.constants.classes
+            return math.inf
+        return self.constants.class_noise
 
     def _has_small(self, workload: Workload) -> bool:
         queries = table_marginals(workload, "adaptive_residuals")
@@ -311,6 +313,8 @@ class AdaptiveResiduals:
     def _max_noise(self, workload: Workload) -> float:
         """Up to which noise everything is measured."""
         queries, constants = table_marginals(workload, "adaptive_residuals"), self.constants
+        if len(queries.cliques) <= constants.few_marginals:
+            return constants.max_noise_of_few
         large = queries.size > constants.large_marginal * len(queries.cliques)
         return constants.max_noise_of_large if large else constants.max_noise
 

@@ -21,7 +21,10 @@ class AdaptiveConstants:
         the shares of the least error without a second one, whatever ``decay``.
     first_share_of_few: Takes the place of ``first_share`` for few residuals.
     mean_answers: Up to so many answers, the estimates are averaged with the nearest non-negative answers.
-    classes: From each noise on, the number of classes of a latent-class model whose answers are in the mean, too.
+    class_noise: From this noise on, the answers of a latent-class model are in the mean, too.
+    classes: The number of its classes.
+    few_answers: Fewer answers than this tell too little for as many classes.
+    classes_of_few: Takes the place of ``classes`` for few answers.
     model_noise: From this noise on, the estimates are averaged with the answers of one model of all marginals too.
     model_cells: Maximum number of cells of the junction tree of that model.
     part_noise: The same for a model of a part of the marginals, where one of all is too large.
@@ -30,6 +33,8 @@ class AdaptiveConstants:
     max_noise: Above this noise, rounds that select marginals are better than measuring everything.
     large_marginal: Marginals of more cells than this on average are large.
     max_noise_of_large: Takes the place of ``max_noise`` for large marginals.
+    few_marginals: Among so many marginals, at most, there is little to select.
+    max_noise_of_few: Takes the place of both for few marginals.
     """
 
     total_share: float = 0.01
@@ -38,7 +43,10 @@ class AdaptiveConstants:
     few_residuals: int = 100
     first_share_of_few: float = 0.75
     mean_answers: int = 2_000_000
-    classes: tuple[tuple[float, int], ...] = ((0.001, 64), (0.1, 32))
+    class_noise: float = 0.001
+    classes: int = 64
+    few_answers: int = 500
+    classes_of_few: int = 32
     model_noise: float = 0.001
     model_cells: int = 16 * CELLS_IN_MB
     part_noise: float = 0.01
@@ -47,3 +55,5 @@ class AdaptiveConstants:
     max_noise: float = 0.5
     large_marginal: int = 250
     max_noise_of_large: float = 0.3
+    few_marginals: int = 8
+    max_noise_of_few: float = 1.0

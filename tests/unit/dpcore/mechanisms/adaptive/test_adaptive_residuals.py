@@ -128,11 +128,18 @@ def test_a_selection_is_measured_where_noise_would_prevail() -> None:
 
 
 @pytest.mark.parametrize(
-    ("sizes", "noise", "limit"),
-    [((25, 10), 0.4, None), ((25, 10), 0.6, "50%"), ((9, 28), 0.2, None), ((9, 28), 0.4, "30%")],
+    ("sizes", "few", "noise", "limit"),
+    [
+        ((25, 10), 0, 0.4, None),
+        ((25, 10), 0, 0.6, "50%"),
+        ((9, 28), 0, 0.2, None),
+        ((9, 28), 0, 0.4, "30%"),
+        ((9, 28), 1, 0.9, None),
+        ((9, 28), 1, 1.2, "100%"),
+    ],
 )
-def test_large_marginals_are_selected_from_less_noise_on(
-    sizes: tuple[int, int], noise: float, limit: str | None
+def test_large_marginals_are_selected_from_less_noise_on_and_few_from_more(
+    sizes: tuple[int, int], few: int, noise: float, limit: str | None
 ) -> None:
     """The noise of one marginal, as a part of a public number of rows."""
     domain = Domain(("a", "b"), sizes)
@@ -144,7 +151,8 @@ def test_large_marginals_are_selected_from_less_noise_on(
     design = MeasuredResiduals.of(terms(1), workload, error="absolute")
     assert design is not None
     units = round(design.absolute_error(terms(1)) * workload.queries.size / noise)
-    notes = [note for note in AdaptiveResiduals().plan(terms(units), workload).notes if "exceeds" in note]
+    mechanism = with_constants(AdaptiveResiduals(), few_marginals=few)
+    notes = [note for note in mechanism.plan(terms(units), workload).notes if "exceeds" in note]
     assert notes == ([] if limit is None else [f"the noise of a marginal exceeds {limit} of the rows: aim answers"])
 
 
@@ -231,16 +239,16 @@ def test_too_many_cells_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
         ({}, [(math.inf, 64)]),
         ({"model_cells": 1_000}, [(2**18, 64)]),
         ({"model_cells": 1_000, "small_marginal": 7}, [(0, 64)]),
-        ({"classes": ((0.01, 8), (0.04, 4))}, [(math.inf, 4)]),
+        ({"few_answers": 10_000}, [(math.inf, 32)]),
         ({"model_cells": 1_000, "part_noise": 0.1}, [(0, 64)]),
-        ({"model_noise": 0.1, "classes": ((0.1, 8),)}, [(0, 0)]),
-        ({"classes": ((0.04, 8), (0.1, 4))}, [(math.inf, 8)]),
+        ({"model_noise": 0.1, "class_noise": 0.1}, [(0, 0)]),
+        ({"class_noise": 0.1}, [(math.inf, 0)]),
         ({"mean_answers": WORKLOAD.queries.size - 1}, [(math.inf, 0)]),
         ({"model_noise": 0.1, "mean_answers": WORKLOAD.queries.size - 1}, []),
     ],
     ids=[
-        *("noise", "a large model", "large marginals", "fewer classes for more noise", "less noise than for a part"),
-        *("little noise", "more classes for less noise", "many answers", "many answers and little noise"),
+        *("noise", "a large model", "large marginals", "few answers", "less noise than for a part"),
+        *("little noise", "less noise than for classes", "many answers", "many answers and little noise"),
     ],
 )
 def test_which_estimates_are_averaged(
@@ -291,11 +299,11 @@ def test_a_plan_counts_the_fits_of_the_classes() -> None:
     terms = private_statistics(table(), BUDGET, units=500).terms
     assert isinstance(queries, Marginals)
     (with_classes, without) = (
-        with_constants(mechanism, classes=((limit, 8),)).plan(terms, WORKLOAD) for limit in (0.0, 1.0)
+        with_constants(mechanism, class_noise=limit).plan(terms, WORKLOAD) for limit in (0.0, 1.0)
     )
-    fits = (1 + max_splits(queries)) * reads_of_fit(queries, 8) / UNIT
+    fits = (1 + max_splits(queries)) * reads_of_fit(queries, 64) / UNIT
     assert (with_classes.cpu_seconds or 0) - (without.cpu_seconds or 0) >= fits * SECONDS_PER_UNIT
-    assert with_classes.memory_bytes - without.memory_bytes == bytes_of_fit(queries, 8)
+    assert with_classes.memory_bytes - without.memory_bytes == bytes_of_fit(queries, 64)
     assert any("latent-class models" in note for note in with_classes.notes)
     assert not any("latent-class models" in note for note in without.notes)
 
@@ -303,7 +311,7 @@ def test_a_plan_counts_the_fits_of_the_classes() -> None:
 def test_marginals_of_one_attribute_need_no_classes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(weighted_means, "LatentClassModel", None)
     workload = all_k_way(BITS, 1)
-    mechanism = with_constants(AdaptiveResiduals(), classes=((0.0, 8),), max_noise=math.inf)
+    mechanism = with_constants(AdaptiveResiduals(), class_noise=0.0, max_noise=math.inf)
     release = mechanism.run(private_statistics(table(), BUDGET), workload, generator=GENERATOR)
     assert release.answers.values.size == workload.queries.size
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import combinations, zip_longest
 from operator import itemgetter
 from typing import Final, final
 
@@ -52,7 +52,7 @@ def weighted_mean(
     *,
     total: float | None,
     max_cells: float,
-    classes: int,
+    classes: Sequence[int],
     generator: Generator,
     meter: WorkMeter,
 ) -> Real:
@@ -66,21 +66,21 @@ def weighted_mean(
     max_cells: Largest number of cells of the model's junction tree. The model then has the structure of
         ``bounded_nodes``, and the residuals inside its nodes. Infinite for a tree that holds all marginals, and 0 for
         a mean without a graphical model.
-    classes: Of the latent-class model (``latent_classes``), 0 for a mean without one.
+    classes: The numbers of classes of latent-class models (``latent_classes``), one for each model.
     generator: Splits the measurements, and draws where the fits of classes start.
     meter: Counts the work of all fits: for each model one, and one more for each of up to ``max_splits`` splits.
     """
     learnt: list[Real] = []
     stddev = _PRIOR_STDDEV
     kind = _Kind(queries, weights, total, max_cells, classes)
-    model: LatentClassModel | None = None
+    models: Sequence[LatentClassModel] = ()
     while stddev > _MAX_STDDEV and len(learnt) < max_splits(queries):
         training, held_out = thinned(measured, generator)
         shrunken = shrunken_answers(Residuals(training), queries, total)
-        others, model = kind.others(shrunken, training, generator, meter)
+        others, models = kind.others(shrunken, training, generator, meter)
         of_split, stddev = mean_weights([shrunken, *others], Residuals(held_out), queries, weights)
         learnt.append(of_split)
-    others, _ = kind.others(values, measured, generator, meter, model)
+    others, _ = kind.others(values, measured, generator, meter, models)
     return np.asarray(np.mean(learnt, axis=0) @ np.stack([values, *others]))
 
 
@@ -98,7 +98,7 @@ class _Kind:
     weights: Mapping[Clique, float]
     total: float | None
     max_cells: float
-    classes: int
+    classes: Sequence[int]
 
     def others(
         self,
@@ -106,25 +106,26 @@ class _Kind:
         measured: Sequence[Measurement],
         generator: Generator,
         meter: WorkMeter,
-        start: LatentClassModel | None = None,
-    ) -> tuple[list[Real], LatentClassModel | None]:
+        starts: Sequence[LatentClassModel] = (),
+    ) -> tuple[list[Real], list[LatentClassModel]]:
         """The nearest non-negative answers, and those of the models. All have as many rows as the shrunken ones.
 
-        start: The latent-class model from which the fit of another starts, so that both are near the same minimum.
-            Weights that are learnt from one then suit the other.
+        starts: The latent-class models from which fits start, so that both are near the same minimum: weights that are
+            learnt from one then suit the other. None for a split, whose estimates may not know its held-out part.
 
-        Returns the latent-class model as well.
+        Returns the latent-class models as well.
         """
-        queries, model = self.queries, None
+        queries = self.queries
         rows = max(1.0, float(shrunken[: queries.sizes[0]].sum()))
         residuals = Residuals(measured)
         estimates = [_nearest(residuals, queries, rows)]
         if self.max_cells:
             estimates.append(_modelled(shrunken, measured, queries, self.weights, rows, self.max_cells, meter))
-        if self.classes:
-            model = LatentClassModel.fitted(residuals, queries, rows, self.classes, generator, meter, start)
-            estimates.append(model.answers(queries, rows))
-        return estimates, model
+        models = [
+            LatentClassModel.fitted(residuals, queries, rows, number, generator, meter, start)
+            for number, start in zip_longest(self.classes, starts)
+        ]
+        return [*estimates, *(model.answers(queries, rows) for model in models)], models
 
 
 def _nearest(residuals: Residuals, queries: Marginals, rows: float) -> Real:

@@ -83,8 +83,8 @@ class AdaptiveResiduals:
 
     Other estimates are made from the same values: the nearest non-negative answers; if the noise is at least .1 % of
     the rows and one small graphical model holds all marginals, those of this model; if it is at least 1 % and the
-    marginals have few cells, those of a graphical model of bounded size; and if it is at least .1 %, those of a
-    latent-class model. The answers are a weighted mean of all of them. Which weights leave the least error is learnt
+    marginals have few cells, those of a graphical model of bounded size; and if it is at least .1 %, those of two
+    latent-class models. The answers are a weighted mean of all of them. Which weights leave the least error is learnt
     from the noisy values.
 
     model: With "graphical", a graphical model is fitted to the estimates, and there are synthetic rows. It holds as
@@ -258,15 +258,12 @@ class AdaptiveResiduals:
         max_cells, classes = self._max_model_cells(workload, noise), self._classes(workload, noise)
         return with_mean(cost, table_marginals(workload, "adaptive_residuals"), max_cells, classes, condition)
 
-    def _classes(self, workload: Workload, noise: float) -> int:
-        """The number of classes of the latent-class model in the weighted mean, 0 for none."""
-        if noise < self._class_noise(workload):
-            return 0
-        queries, constants = table_marginals(workload, "adaptive_residuals"), self.constants
-        return constants.classes_of_few if queries.size < constants.few_answers else constants.classes
+    def _classes(self, workload: Workload, noise: float) -> tuple[int, ...]:
+        """The numbers of classes of the latent-class models in the weighted mean."""
+        return self.constants.classes if noise >= self._class_noise(workload) else ()
 
     def _class_noise(self, workload: Workload) -> float:
-        """From which noise on a latent-class model is in the weighted mean.
+        """From which noise on latent-class models are in the weighted mean.
 
         Infinite for too many answers, and for marginals of one attribute each, whose model has independent attributes.
         """

@@ -21,10 +21,8 @@ class AdaptiveConstants:
         the shares of the least error without a second one, whatever ``decay``.
     first_share_of_few: Takes the place of ``first_share`` for few residuals.
     mean_answers: Up to so many answers, the estimates are averaged with the nearest non-negative answers.
-    class_noise: From this noise on, the answers of a latent-class model are in the mean, too.
-    classes: The number of its classes.
-    few_answers: Fewer answers than this tell too little for as many classes.
-    classes_of_few: Takes the place of ``classes`` for few answers.
+    class_noise: From this noise on, the answers of latent-class models are in the mean, too.
+    classes: Of each of these models. A few classes suit much noise, many suit little noise.
     model_noise: From this noise on, the estimates are averaged with the answers of one model of all marginals too.
     model_cells: Maximum number of cells of the junction tree of that model.
     part_noise: The same for a model of a part of the marginals, where one of all is too large.
@@ -44,9 +42,7 @@ class AdaptiveConstants:
     first_share_of_few: float = 0.75
     mean_answers: int = 2_000_000
     class_noise: float = 0.001
-    classes: int = 64
-    few_answers: int = 500
-    classes_of_few: int = 32
+    classes: tuple[int, ...] = (16, 64)
     model_noise: float = 0.001
     model_cells: int = 16 * CELLS_IN_MB
     part_noise: float = 0.01

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from dpcore.errors import DomainTooLargeError
@@ -89,12 +90,14 @@ def with_rows(cost: Cost, queries: Marginals, max_model_mb: float) -> Cost:
     )
 
 
-def with_mean(cost: Cost, queries: Marginals, max_cells: float | None, classes: int, condition: str = "") -> Cost:
+def with_mean(
+    cost: Cost, queries: Marginals, max_cells: float | None, classes: Sequence[int], condition: str = ""
+) -> Cost:
     """The cost with that of other estimates, and of all from thinned values, by which they are weighted.
 
     max_cells: Of the graphical models; infinite if they hold all marginals, 0 for no models, None for no other
         estimates.
-    classes: Of the latent-class models, 0 for none.
+    classes: The numbers of classes of the latent-class models.
     condition: On what it depends whether there are such models; empty if it is known.
     """
     if max_cells is None:
@@ -103,7 +106,7 @@ def with_mean(cost: Cost, queries: Marginals, max_cells: float | None, classes: 
     reads, cells, estimates = 0.0, 0.0, ["these estimates", "the nearest non-negative ones"]
     seconds = splits * shrunken + (1 + splits) * _NEAREST * shrunken
     if classes:
-        reads += reads_of_fit(queries, classes)
+        reads += sum(reads_of_fit(queries, number) for number in classes)
         estimates.append("latent-class models")
     if max_cells:
         shape, choice = _fit_of_mean(queries, max_cells)
@@ -119,7 +122,7 @@ def with_mean(cost: Cost, queries: Marginals, max_cells: float | None, classes: 
         cost.seconds + seconds,
         max(cost.cells, cells),
         (note, *cost.notes),
-        bytes_of_fit(queries, classes) if classes else 0,
+        max((bytes_of_fit(queries, number) for number in classes), default=0),
     )
 
 

@@ -58,7 +58,9 @@ def measured(codes: NDArray[np.int64], queries: Marginals, stddev: float, runs: 
     return [Measurement(asked, answers + noise, Noise.GAUSSIAN, scale) for noise in noises]
 
 
-def both(values: Measurement, queries: Marginals, max_cells: float = np.inf, classes: int = 0) -> tuple[Real, Real]:
+def both(
+    values: Measurement, queries: Marginals, max_cells: float = np.inf, classes: tuple[int, ...] = ()
+) -> tuple[Real, Real]:
     """The shrunken answers, and their mean with the nearest non-negative ones and those of the models."""
     shrunken = shrunken_answers(Residuals([values]), queries)
     weights = dict.fromkeys(queries.cliques, 1.0)
@@ -164,7 +166,7 @@ def test_a_latent_class_model_is_one_more_estimate(monkeypatch: pytest.MonkeyPat
         return np.eye(len(estimates))[-1], 0.0
 
     monkeypatch.setattr(module, "mean_weights", last)
-    shrunken, mean = both(values, queries, 0, classes=32)
+    shrunken, mean = both(values, queries, 0, classes=(32,))
     rows = float(shrunken[:8].sum())
     training, _ = thinned([values], generator := np.random.default_rng(3))
     rows_of_split = float(shrunken_answers(Residuals(training), queries)[:8].sum())
@@ -173,7 +175,7 @@ def test_a_latent_class_model_is_one_more_estimate(monkeypatch: pytest.MonkeyPat
         model = LatentClassModel.fitted(residuals, queries, of_fit, 32, generator, WorkMeter(), model)
     assert model is not None
     np.testing.assert_allclose(mean, model.answers(queries, rows))
-    _, mean = both(values, queries, 60, classes=32)
+    _, mean = both(values, queries, 60, classes=(32,))
     np.testing.assert_allclose(mean, model.answers(queries, rows))
     both(values, queries, 0)
     assert counts == [3, 4, 2]
@@ -184,7 +186,7 @@ def test_it_lowers_the_error_where_there_are_a_few_classes() -> None:
     codes, queries = of_classes(domain, 3), queries_of(domain, 3)
     truth, several = exact(codes, queries), measured(codes, queries, NOISY, 3)
     without = np.mean([error(both(values, queries, 0)[1], truth) for values in several])
-    assert np.mean([error(both(values, queries, 0, classes=32)[1], truth) for values in several]) < 0.9 * without
+    assert np.mean([error(both(values, queries, 0, classes=(32,))[1], truth) for values in several]) < 0.9 * without
 
 
 class TestWeights:

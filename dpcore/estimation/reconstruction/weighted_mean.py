@@ -70,18 +70,20 @@ def weighted_mean(
     generator: Splits the measurements, and draws where the fits of classes start.
     meter: Counts the work of all fits: for each model one, and one more for each of up to ``max_splits`` splits.
     """
-    learnt: list[Real] = []
-    stddev = _PRIOR_STDDEV
     kind = _Kind(queries, weights, total, max_cells, classes)
-    models: Sequence[LatentClassModel] = ()
+    others = kind.others(values, measured, meter)  # Before the splits, in case that work runs out.
+    learnt: list[Real] = []
+    models: list[LatentClassModel] = []
+    stddev = _PRIOR_STDDEV
     while stddev > _MAX_STDDEV and len(learnt) < max_splits(queries):
         training, held_out = thinned(measured, generator)
         shrunken = shrunken_answers(Residuals(training), queries, total)
-        others, models = kind.others(shrunken, training, generator, meter)
-        of_split, stddev = mean_weights([shrunken, *others], Residuals(held_out), queries, weights)
+        models = kind.models(shrunken, training, generator, meter)
+        estimates = [shrunken, *kind.others(shrunken, training, meter), *kind.answers(models, shrunken)]
+        of_split, stddev = mean_weights(estimates, Residuals(held_out), queries, weights)
         learnt.append(of_split)
-    others, _ = kind.others(values, measured, generator, meter, models)
-    return np.asarray(np.mean(learnt, axis=0) @ np.stack([values, *others]))
+    models = kind.models(values, measured, generator, meter, models)
+    return np.asarray(np.mean(learnt, axis=0) @ np.stack([values, *others, *kind.answers(models, values)]))
 
 
 def max_splits(queries: Marginals) -> int:
@@ -100,32 +102,42 @@ class _Kind:
     max_cells: float
     classes: Sequence[int]
 
-    def others(
+    def others(self, shrunken: Real, measured: Sequence[Measurement], meter: WorkMeter) -> list[Real]:
+        """The nearest non-negative answers, and those of the graphical model.
+
+        They have as many rows as the shrunken ones.
+        """
+        queries, rows = self.queries, self._rows(shrunken)
+        estimates = [_nearest(Residuals(measured), queries, rows)]
+        if self.max_cells:
+            estimates.append(_modelled(shrunken, measured, queries, self.weights, rows, self.max_cells, meter))
+        return estimates
+
+    def models(
         self,
         shrunken: Real,
         measured: Sequence[Measurement],
         generator: Generator,
         meter: WorkMeter,
         starts: Sequence[LatentClassModel] = (),
-    ) -> tuple[list[Real], list[LatentClassModel]]:
-        """The nearest non-negative answers, and those of the models. All have as many rows as the shrunken ones.
+    ) -> list[LatentClassModel]:
+        """The latent-class models.
 
-        starts: The latent-class models from which fits start, so that both are near the same minimum: weights that are
-            learnt from one then suit the other. None for a split, whose estimates may not know its held-out part.
-
-        Returns the latent-class models as well.
+        starts: Models from which the fits start, so that both are near the same minima: weights that are learnt from
+            one then suit the other. None for a split, whose estimates may not know its held-out part.
         """
-        queries = self.queries
-        rows = max(1.0, float(shrunken[: queries.sizes[0]].sum()))
-        residuals = Residuals(measured)
-        estimates = [_nearest(residuals, queries, rows)]
-        if self.max_cells:
-            estimates.append(_modelled(shrunken, measured, queries, self.weights, rows, self.max_cells, meter))
-        models = [
-            LatentClassModel.fitted(residuals, queries, rows, number, generator, meter, start)
+        residuals, rows = Residuals(measured), self._rows(shrunken)
+        return [
+            LatentClassModel.fitted(residuals, self.queries, rows, number, generator, meter, start)
             for number, start in zip_longest(self.classes, starts)
         ]
-        return [*estimates, *(model.answers(queries, rows) for model in models)], models
+
+    def answers(self, models: Sequence[LatentClassModel], shrunken: Real) -> list[Real]:
+        """The answers of the latent-class models, of as many rows as the shrunken ones."""
+        return [model.answers(self.queries, self._rows(shrunken)) for model in models]
+
+    def _rows(self, shrunken: Real) -> float:
+        return max(1.0, float(shrunken[: self.queries.sizes[0]].sum()))
 
 
 def _nearest(residuals: Residuals, queries: Marginals, rows: float) -> Real:

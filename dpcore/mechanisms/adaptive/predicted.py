@@ -26,7 +26,7 @@ from dpcore.workload import downward_closure
 _MAX_CELLS: Final = 20_000_000  # Cells of all subsets of the marginals; each takes a few microseconds.
 # Of the estimates and what they come from: for each cell, and for each subset of a marginal's attributes. Measured.
 _BYTES_PER_CELL, _BYTES_PER_SUBSET = 160, 5_000
-_SECONDS: Final = (0.3, 2.2e-3, 1.6e-5)  # CPU seconds of the estimates: in any case, per subset, and per cell.
+_SECONDS: Final = (0.1, 1.5e-3, 3e-6)  # CPU seconds of the estimates: in any case, per subset, and per cell.
 _NEAREST: Final = 0.5  # CPU seconds of the nearest non-negative answers, as a part of those of the estimates.
 _CHOICE: Final = 6e-4  # CPU seconds per subset, to choose what a model of bounded size holds.
 

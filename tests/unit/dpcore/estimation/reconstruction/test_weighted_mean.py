@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -178,7 +179,29 @@ def test_a_latent_class_model_is_one_more_estimate(monkeypatch: pytest.MonkeyPat
     _, mean = both(values, queries, 60, classes=(32,))
     np.testing.assert_allclose(mean, model.answers(queries, rows))
     both(values, queries, 0)
-    assert counts == [3, 4, 2]
+    both(values, queries, 0, classes=(2, 5))
+    assert counts == [3, 4, 2, 4]
+
+
+def test_estimates_of_a_split_know_nothing_of_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each split starts from drawn models; only the last fits go on, from the models of the last split."""
+    starts: list[LatentClassModel | None] = []
+    fitted: list[LatentClassModel] = []
+    fit = LatentClassModel.fitted
+
+    def watched(*settings: Any) -> LatentClassModel:
+        starts.append(settings[-1])
+        fitted.append(fit(*settings))
+        return fitted[-1]
+
+    monkeypatch.setattr(LatentClassModel, "fitted", watched)
+    monkeypatch.setattr(module, "mean_weights", lambda estimates, *_: (np.eye(len(estimates))[0], 1.0))
+    queries = queries_of(BITS, 2)
+    both(measured(of_classes(BITS, 3), queries, NOISY, 1)[0], queries, 0, classes=(2, 5))
+    splits = max_splits(queries)
+    assert starts[:-2] == [None] * (2 * splits)
+    assert starts[-2:] == fitted[-4:-2]
+    assert [model.table.shape[1] for model in fitted] == [2, 5] * (splits + 1)
 
 
 def test_it_lowers_the_error_where_there_are_a_few_classes() -> None:

@@ -1,7 +1,8 @@
 """Alternating minimisation for a latent-class model near noisy residuals; ``latent_classes`` has the objective.
 
 Given all other probabilities, the residuals that the model has are linear in the probabilities of one attribute in one
-class, and in the shares of the classes. Each step below minimises the objective over those, so that it never rises.
+class, and in the shares of the classes. A step for one class of one attribute minimises the objective, and those for
+the shares lower it, so that it never rises, up to rounding.
 
 Source: alternating least squares and its hierarchical form, as for non-negative factorisations (Cichocki and Phan,
 2009); this project for the steps with pseudo-rows on a simplex.
@@ -86,7 +87,7 @@ def started(problem: ClassProblem, table: Real) -> ClassState:
 
 @compiled
 def sweep(problem: ClassProblem, state: ClassState) -> None:
-    """One step for each attribute, and one for the shares. Never raises the objective."""
+    """Steps for each attribute, and for the shares. Never raises the objective, up to rounding."""
     for attribute in range(len(problem.first) - 1):
         _fit_attribute(problem, state, attribute)
     _fit_shares(problem, state)
@@ -140,7 +141,7 @@ def most_probable(linear: Real, quadratic: float, pseudo_rows: Real, probabiliti
             probabilities[index] = x
             excess += x
             slope += x / root
-        if excess <= _NEWTON_TOLERANCE:
+        if excess <= _NEWTON_TOLERANCE or multiplier + excess / slope == multiplier:
             break
         multiplier += excess / slope
     for index in range(count):
@@ -162,7 +163,7 @@ def _centre(problem: ClassProblem, state: ClassState) -> None:
 
 @compiled
 def _fit_attribute(problem: ClassProblem, state: ClassState, attribute: int) -> None:
-    """Minimises the objective over theta of an attribute, one class after the other, in a few rounds."""
+    """Lowers the objective over theta of an attribute: minimises it for one class after the other, in a few rounds."""
     first, members, begins, targets, first_targets, precisions, pseudo_rows, sets, positions, first_sets = problem
     table, centred, products, buffers, slopes = state
     classes, row, size = table.shape[1], first[attribute], first[attribute + 1] - first[attribute]

@@ -39,7 +39,7 @@ _WORK: Final = 8 * UNIT  # Reads of all sweeps, at most.
 _READS: Final = (0.3, 0.3, 7.8, 380_000.0)
 _PSEUDO_ROWS: Final = 1.0  # Rows of each class before anything is known; they have the noisy one-way marginals.
 _START: Final = 1.0  # Standard deviation of the logits from which the fit starts.
-_SMALLEST: Final = 1e-4  # Smallest noisy probability of a value.
+_SMALLEST: Final = 1e-4  # Smallest noisy probability of a value, or a tenth of the mean one if that is less.
 
 
 @final
@@ -85,7 +85,8 @@ class LatentClassModel:
 
         with the noisy probabilities m_i of the attributes, as if each class had one row already. The residuals of a
         class are the products of its centred probabilities. Alternating minimisation (``alternating_fit``) goes towards
-        one of the minima, up to its limits. Where no work remains, the attributes are independent.
+        one of the minima, up to its limits. Where no work remains, the model is the start, or has independent
+        attributes.
         """
         names = queries.domain.named(queries.cliques)
         problem = _problem(residuals, queries, rows, names)
@@ -164,7 +165,7 @@ def _values(queries: Marginals) -> int:
 def _probabilities(residuals: Residuals, name: str, rows: float) -> Real:
     """The noisy probabilities of an attribute's values, none too small."""
     table, _ = residuals.residual((name,))
-    return np.maximum(1 / table.size + table / rows, _SMALLEST)
+    return np.maximum(1 / table.size + table / rows, min(_SMALLEST, 0.1 / table.size))
 
 
 def _subsets(queries: Marginals) -> list[Clique]:

@@ -163,11 +163,12 @@ def _sizes(group: NoisyTables, responsibilities: Real) -> Real:
     for (scales, units), of_scales in zip(group.units(), weights, strict=True):
         parts = np.array_split(np.sort(units, axis=1), min(_PARTS, units.shape[1]), axis=1)
         means = np.stack([part.mean(axis=1) for part in parts])  # [parts, tables]
-        variances = np.maximum(np.multiply.outer(scales, means), SIZES[1] / _RATIO)
-        level = np.clip(np.rint(np.log(variances / SIZES[1]) / math.log(_RATIO)) + 1, 0, levels - 1).astype(np.intp)
-        of_parts = np.broadcast_to(of_scales.T[:, None, :] / len(parts), level.shape)
-        cells = level + levels * np.arange(count)
-        chances += np.bincount(cells.ravel(), of_parts.ravel(), minlength=chances.size)
+        for scale, of_scale in zip(scales.tolist(), of_scales.T, strict=True):
+            variances = np.maximum(scale * means, SIZES[1] / _RATIO)
+            level = np.clip(np.rint(np.log(variances / SIZES[1]) / math.log(_RATIO)) + 1, 0, levels - 1)
+            cells = level.astype(np.intp) + levels * np.arange(count)
+            of_parts = np.broadcast_to(of_scale / len(parts), cells.shape)
+            chances += np.bincount(cells.ravel(), of_parts.ravel(), minlength=chances.size)
     return chances.reshape(count, levels)
 
 

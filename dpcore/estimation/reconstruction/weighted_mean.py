@@ -2,7 +2,7 @@
 
 All read the same noisy values and err in different ways. Shrinking (``shrunken``) looks at one marginal and those below
 it; the nearest non-negative answers (``nonnegative``) are good where many cells are 0; a graphical model joins what all
-marginals say; and a latent-class model (``latent_classes``) explains them by a few causes. Which is better depends on
+marginals say; and latent-class models (``latent_classes``) explain them by a few causes. Which is better depends on
 the data, so the weights are learnt: the estimates are made once more from values with added noise, and that mean of
 them is chosen which is nearest to other noisy values of the same answers (``thinning``).
 """
@@ -36,7 +36,7 @@ Real = NDArray[np.float64]
 # The prior is learnt, as is sound for marginals that no answer selected.
 _SETTINGS: Final = FitSettings(prior_scale=None, tolerance=1e-2, iterations=500, empirical_bayes=True)
 _NEAREST: Final = 1e-2  # Tolerance of the nearest answers, in standard deviations.
-# Of each weight but the first, before anything is known. Of four estimates, each has the mean 1/4.
+# Of each weight but the first, before anything is known. Of more than three estimates, each has the mean 1 / estimates.
 _PRIOR_MEAN, _PRIOR_STDDEV = 1 / 3, 0.5
 _MAX_SPLITS: Final = 4
 _MAX_STDDEV: Final = 0.1  # Weights with a larger standard deviation are learnt again, from another split.
@@ -68,22 +68,21 @@ def weighted_mean(
         a mean without a graphical model.
     classes: The numbers of classes of latent-class models (``latent_classes``), one for each model.
     generator: Splits the measurements, and draws where the fits of classes start.
-    meter: Counts the work of all fits: for each model one, and one more for each of up to ``max_splits`` splits.
+    meter: Counts the work of all fits. Those of all values, and those of each of up to ``max_splits`` splits, may take
+        an equal part of what remains.
     """
-    kind = _Kind(queries, weights, total, max_cells, classes)
-    others = kind.others(values, measured, meter)  # Before the splits, in case that work runs out.
+    kind = _Kind(queries, weights, max_cells, classes, generator.integers(1 << 62, size=len(classes)).tolist())
     learnt: list[Real] = []
     models: list[LatentClassModel] = []
-    stddev = _PRIOR_STDDEV
+    stddev, limit = _PRIOR_STDDEV, meter.remaining / (1 + max_splits(queries))
     while stddev > _MAX_STDDEV and len(learnt) < max_splits(queries):
         training, held_out = thinned(measured, generator)
         shrunken = shrunken_answers(Residuals(training), queries, total)
-        models = kind.models(shrunken, training, generator, meter)
-        estimates = [shrunken, *kind.others(shrunken, training, meter), *kind.answers(models, shrunken)]
-        of_split, stddev = mean_weights(estimates, Residuals(held_out), queries, weights)
+        others, models = kind.others(shrunken, training, WorkMeter(limit, meter))
+        of_split, stddev = mean_weights([shrunken, *others], Residuals(held_out), queries, weights)
         learnt.append(of_split)
-    models = kind.models(values, measured, generator, meter, models)
-    return np.asarray(np.mean(learnt, axis=0) @ np.stack([values, *others, *kind.answers(models, values)]))
+    others, _ = kind.others(values, measured, WorkMeter(limit, meter), models)
+    return np.asarray(np.mean(learnt, axis=0) @ np.stack([values, *others]))
 
 
 def max_splits(queries: Marginals) -> int:
@@ -94,50 +93,42 @@ def max_splits(queries: Marginals) -> int:
 @final
 @dataclass(frozen=True, eq=False)
 class _Kind:
-    """What the estimates are made of; ``weighted_mean`` says what each is."""
+    """What the estimates are made of; ``weighted_mean`` says what each is.
+
+    seeds: From which the starts of the latent-class models are drawn, the same for all splits.
+    """
 
     queries: Marginals
     weights: Mapping[Clique, float]
-    total: float | None
     max_cells: float
     classes: Sequence[int]
+    seeds: Sequence[int]
 
-    def others(self, shrunken: Real, measured: Sequence[Measurement], meter: WorkMeter) -> list[Real]:
-        """The nearest non-negative answers, and those of the graphical model.
-
-        They have as many rows as the shrunken ones.
-        """
-        queries, rows = self.queries, self._rows(shrunken)
-        estimates = [_nearest(Residuals(measured), queries, rows)]
-        if self.max_cells:
-            estimates.append(_modelled(shrunken, measured, queries, self.weights, rows, self.max_cells, meter))
-        return estimates
-
-    def models(
+    def others(
         self,
         shrunken: Real,
         measured: Sequence[Measurement],
-        generator: Generator,
         meter: WorkMeter,
         starts: Sequence[LatentClassModel] = (),
-    ) -> list[LatentClassModel]:
-        """The latent-class models.
+    ) -> tuple[list[Real], list[LatentClassModel]]:
+        """The nearest non-negative answers, and those of the models. All have as many rows as the shrunken ones.
 
-        starts: Models from which the fits start, so that both are near the same minima: weights that are learnt from
-            one then suit the other. None for a split, whose estimates may not know its held-out part.
+        starts: The latent-class models from which the fits of others start, so that both are near the same minima:
+            weights that are learnt from one then suit the other. Empty for a split, whose estimates may not know its
+            held-out part.
+
+        Returns the latent-class models as well.
         """
-        residuals, rows = Residuals(measured), self._rows(shrunken)
-        return [
-            LatentClassModel.fitted(residuals, self.queries, rows, number, generator, meter, start)
-            for number, start in zip_longest(self.classes, starts)
+        queries, residuals = self.queries, Residuals(measured)
+        rows = max(1.0, float(shrunken[: queries.sizes[0]].sum()))
+        estimates = [_nearest(residuals, queries, rows)]
+        if self.max_cells:
+            estimates.append(_modelled(shrunken, measured, queries, self.weights, rows, self.max_cells, meter))
+        models = [
+            LatentClassModel.fitted(residuals, queries, rows, number, np.random.default_rng(seed), meter, start)
+            for number, seed, start in zip_longest(self.classes, self.seeds, starts)
         ]
-
-    def answers(self, models: Sequence[LatentClassModel], shrunken: Real) -> list[Real]:
-        """The answers of the latent-class models, of as many rows as the shrunken ones."""
-        return [model.answers(self.queries, self._rows(shrunken)) for model in models]
-
-    def _rows(self, shrunken: Real) -> float:
-        return max(1.0, float(shrunken[: self.queries.sizes[0]].sum()))
+        return [*estimates, *(model.answers(queries, rows) for model in models)], models
 
 
 def _nearest(residuals: Residuals, queries: Marginals, rows: float) -> Real:

@@ -187,6 +187,7 @@ class AdaptiveResiduals:
         max_cells = self._max_model_cells(workload, noise)
         if max_cells is not None:
             meter = work.enter("other estimates, and their weights", until=_ANSWERED)
+            meter = meter.part(1 if self.model == "none" else self.constants.mean_work)
             values = weighted_mean(  # ESTIMATE
                 values, (first, second), queries, _weights(workload), total=total, max_cells=max_cells,
                 classes=self._classes(workload, noise), generator=generator, meter=meter,
@@ -265,12 +266,12 @@ class AdaptiveResiduals:
     def _class_noise(self, workload: Workload) -> float:
         """From which noise on latent-class models are in the weighted mean.
 
-        Infinite for too many answers, and for marginals of one attribute each, whose model has independent attributes.
+        Infinite for too many answers, for a large marginal, whose cells take memory for each class, and for marginals
+        of one attribute each, whose model has independent attributes.
         """
-        queries = table_marginals(workload, "adaptive_residuals")
-        if queries.size > self.constants.mean_answers or max(map(len, queries.cliques)) < 2:
-            return math.inf
-        return self.constants.class_noise
+        queries, constants = table_marginals(workload, "adaptive_residuals"), self.constants
+        is_large = queries.size > constants.mean_answers or max(queries.sizes) > constants.class_cells
+        return math.inf if is_large or max(map(len, queries.cliques)) < 2 else constants.class_noise
 
     def _has_small(self, workload: Workload) -> bool:
         queries = table_marginals(workload, "adaptive_residuals")

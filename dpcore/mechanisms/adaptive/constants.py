@@ -21,7 +21,9 @@ class AdaptiveConstants:
         the shares of the least error without a second one, whatever ``decay``.
     first_share_of_few: Takes the place of ``first_share`` for few residuals.
     mean_answers: Up to so many answers, the estimates are averaged with the nearest non-negative answers.
-    class_noise: From this noise on, the answers of latent-class models are in the mean, too.
+    mean_work: Part of the remaining work that the fits of the mean may take, where rows need a fit after them.
+    class_noise: From this noise on, the answers of latent-class models are in the mean, too, unless a marginal has more
+        than ``class_cells`` cells, or all have one attribute each.
     classes: Of each of these models. A few classes suit much noise, many suit little noise.
     model_noise: From this noise on, the estimates are averaged with the answers of one model of all marginals too.
     model_cells: Maximum number of cells of the junction tree of that model.
@@ -41,7 +43,9 @@ class AdaptiveConstants:
     few_residuals: int = 100
     first_share_of_few: float = 0.75
     mean_answers: int = 2_000_000
+    mean_work: float = 0.75
     class_noise: float = 0.001
+    class_cells: int = 200_000
     classes: tuple[int, ...] = (16, 64)
     model_noise: float = 0.001
     model_cells: int = 16 * CELLS_IN_MB

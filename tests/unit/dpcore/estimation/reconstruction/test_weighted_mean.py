@@ -15,7 +15,7 @@ from dpcore.estimation.graphical.fitting.fit import fit_model
 from dpcore.estimation.graphical.fitting.work import WorkMeter
 from dpcore.estimation.reconstruction import weighted_mean as module
 from dpcore.estimation.reconstruction.bounded_model import bounded_nodes
-from dpcore.estimation.reconstruction.latent_classes import LatentClassModel
+from dpcore.estimation.reconstruction.latent_classes import LatentClassModel, reads_of_fit
 from dpcore.estimation.reconstruction.nonnegative import nonnegative_consistent
 from dpcore.estimation.reconstruction.residuals import Residuals
 from dpcore.estimation.reconstruction.shrunken import shrunken_answers
@@ -60,14 +60,18 @@ def measured(codes: NDArray[np.int64], queries: Marginals, stddev: float, runs: 
 
 
 def both(
-    values: Measurement, queries: Marginals, max_cells: float = np.inf, classes: tuple[int, ...] = ()
+    values: Measurement,
+    queries: Marginals,
+    max_cells: float = np.inf,
+    classes: tuple[int, ...] = (),
+    limit: float = np.inf,
 ) -> tuple[Real, Real]:
     """The shrunken answers, and their mean with the nearest non-negative ones and those of the models."""
     shrunken = shrunken_answers(Residuals([values]), queries)
     weights = dict.fromkeys(queries.cliques, 1.0)
     mean = weighted_mean(
         shrunken, [values], queries, weights, total=None, max_cells=max_cells, classes=classes,
-        generator=np.random.default_rng(3), meter=WorkMeter(),
+        generator=np.random.default_rng(3), meter=WorkMeter(limit),
     )  # fmt: skip
     return shrunken, mean
 
@@ -169,11 +173,14 @@ def test_a_latent_class_model_is_one_more_estimate(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(module, "mean_weights", last)
     shrunken, mean = both(values, queries, 0, classes=(32,))
     rows = float(shrunken[:8].sum())
-    training, _ = thinned([values], generator := np.random.default_rng(3))
+    generator = np.random.default_rng(3)
+    (seed,) = generator.integers(1 << 62, size=1)
+    training, _ = thinned([values], generator)
     rows_of_split = float(shrunken_answers(Residuals(training), queries)[:8].sum())
     model = None
     for residuals, of_fit in ((Residuals(training), rows_of_split), (Residuals([values]), rows)):
-        model = LatentClassModel.fitted(residuals, queries, of_fit, 32, generator, WorkMeter(), model)
+        start = np.random.default_rng(seed)
+        model = LatentClassModel.fitted(residuals, queries, of_fit, 32, start, WorkMeter(), model)
     assert model is not None
     np.testing.assert_allclose(mean, model.answers(queries, rows))
     _, mean = both(values, queries, 60, classes=(32,))
@@ -202,6 +209,17 @@ def test_estimates_of_a_split_know_nothing_of_another(monkeypatch: pytest.Monkey
     assert starts[:-2] == [None] * (2 * splits)
     assert starts[-2:] == fitted[-4:-2]
     assert [model.table.shape[1] for model in fitted] == [2, 5] * (splits + 1)
+
+
+def test_work_that_runs_out_hurts_little() -> None:
+    """Fits for splits and those of all values get equal parts, so that the weights suit the last models."""
+    queries = queries_of(BITS, 3)
+    codes = of_classes(BITS, 3)
+    truth, (values,) = exact(codes, queries), measured(codes, queries, NOISY, 1)
+    fits = sum(reads_of_fit(queries, number) for number in (16, 64))
+    for part in (0.0, 0.1, 1.0, 2.0, 3.0):
+        shrunken, mean = both(values, queries, 0, classes=(16, 64), limit=part * fits)
+        assert error(mean, truth) < 1.1 * error(shrunken, truth)
 
 
 def test_it_lowers_the_error_where_there_are_a_few_classes() -> None:

@@ -83,10 +83,10 @@ def compute(setting: Configuration, store: Store, worker: Worker, again: set[str
             if _wants_more(cell) and (name in recommended or may_be_best(cell, least)):
                 cells[name] = _with_run(cell, setting, worker)
                 changed.append(name)
-    while pair := undecided_pair(facts, cells):
-        for name in pair:
+    while deciding := undecided(facts, cells):
+        for name in deciding:
             cells[name] = _with_run(cells[name], setting, worker)
-        changed.extend(pair)
+        changed.extend(deciding)
     store.put([cells[name] for name in dict.fromkeys(changed)])
     errors = ", ".join(f"{name} {cells[name].error:.4g}" for name in sorted(recommended))
     best = min(cells.values(), key=lambda cell: cell.error)
@@ -94,8 +94,8 @@ def compute(setting: Configuration, store: Store, worker: Worker, again: set[str
     print(f"{said}, {worker.spent / 60:.1f} CPU minutes", file=sys.stderr, flush=True)
 
 
-def undecided_pair(facts: Facts, cells: Mapping[str, Cell]) -> list[str]:
-    """What is recommended and the best of the others, if further releases may tell which is better; or nothing.
+def undecided(facts: Facts, cells: Mapping[str, Cell]) -> list[str]:
+    """What is recommended and the best of the others, as far as further releases of them may tell which is better.
 
     They may while the difference is uncertain, and while the recommended one seems worse, but not by much.
     """
@@ -104,8 +104,9 @@ def undecided_pair(facts: Facts, cells: Mapping[str, Cell]) -> list[str]:
         rival = compared.rival(name)
         seems_worse = not compared.is_best(name) and compared.ratio(name) <= _SINGLE  # It may do so by chance.
         is_open = compared.is_undecided(name) or seems_worse
-        if rival and is_open and _may_decide(cells[name]) and _may_decide(rival):
-            return [name, rival.mechanism]
+        deciding = [cell.mechanism for cell in (cells[name], rival) if cell and _may_decide(cell)]
+        if rival and is_open and deciding:
+            return deciding
     return []
 
 
@@ -115,7 +116,7 @@ def _may_decide(cell: Cell) -> bool:
 
 
 def _is_undecided(setting: Configuration, store: Store) -> bool:
-    return bool(undecided_pair(store.facts[setting.key], store.cells[setting.key]))
+    return bool(undecided(store.facts[setting.key], store.cells[setting.key]))
 
 
 def recommended_of(facts: Facts) -> set[str]:

@@ -131,6 +131,21 @@ def test_where_chance_may_decide_the_recommended_and_the_best_run_again(
     assert child.asked == []  # It is decided now, or too expensive.
 
 
+def test_a_rival_with_all_its_releases_does_not_keep_the_recommended_from_more() -> None:
+    """As after a change of the recommended mechanism, whose releases are then made again."""
+
+    def deciding(best: int, recommended: int) -> list[str]:
+        one = comparison(
+            "t-1", {"recommended": "ours", "with_rows": "ours"}, best=(0.1,) * best, ours=(0.11,) * recommended
+        )
+        return run.undecided(one.facts, one.cells)
+
+    assert deciding(run.DECIDING_RUNS, run.RUNS) == ["ours"]
+    assert deciding(run.RUNS, run.DECIDING_RUNS) == ["best"]
+    assert deciding(run.RUNS, run.RUNS) == ["ours", "best"]
+    assert deciding(run.DECIDING_RUNS, run.DECIDING_RUNS) == []
+
+
 def test_cut_and_refused_cells_are_stored_and_cut_ones_tried_again_with_more_time(tmp_path: Path) -> None:
     def answer(task: Task) -> Any:
         if task.candidate == "aim":

@@ -13,7 +13,8 @@ Optional afterwards:
     nonnegative.py: the nearest non-negative and consistent answers. Their errors are smaller on sparse data, but they
         are biased and have no intervals. consistent_tables.py: the nearest consistent ones.
     shrunken.py: empirical-Bayes estimates of marginals from their residuals. scale_mixture.py: the prior that they use.
-    latent_classes.py: the answers of a mixture of independent attributes. weighted_mean.py: a mean of all of these.
+    latent_classes.py: a mixture of tables of independent attributes. alternating_fit.py: how it is fitted.
+    weighted_mean.py: a mean of all of these.
 """
 
 from __future__ import annotations

@@ -10,6 +10,7 @@ Source: alternating least squares and its hierarchical form, as for non-negative
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -23,7 +24,7 @@ _ROUNDS: Final = 5  # Of all classes, for an attribute.
 _STEPS: Final = 100  # Towards the best shares of the classes.
 _NEWTON_STEPS: Final = 100
 _NEWTON_TOLERANCE: Final = 1e-10
-_TINY: Final = 1e-200
+_TINY: Final = 1e-200  # Added to curvatures, which are 0 for an attribute without residuals.
 
 
 class ClassProblem(NamedTuple):
@@ -57,32 +58,28 @@ class ClassState(NamedTuple):
 
     table: float64 [values + 1, classes], theta, and pi in the last row.
     centred: float64 like the table, theta with mean 0 over the values of each attribute; pi as it is.
-    products: float64 [attributes, classes, classes], of each attribute the inner products of the centred columns.
+    grams: float64 [attributes, classes, classes], of each attribute the Gram matrix of the centred columns.
     buffers: Memory, float64 [2, largest set, classes].
     slopes: Memory, float64 [largest attribute, classes].
     """
 
     table: Real
     centred: Real
-    products: Real
+    grams: Real
     buffers: Real
     slopes: Real
 
 
-def started(problem: ClassProblem, table: Real) -> ClassState:
+def initial_state(problem: ClassProblem, table: Real) -> ClassState:
     """The state in which a fit starts from a table, which is changed in place."""
-    attributes, classes = len(problem.first) - 1, table.shape[1]
+    sizes, classes = np.diff(problem.first), table.shape[1]
+    centred, grams = table.copy(), np.empty((len(sizes), classes, classes))
+    centred[:-1] -= np.repeat(1 / sizes, sizes)[:, None]
+    for attribute, (begin, end) in enumerate(pairwise(problem.first.tolist())):
+        _fill_gram(centred[begin:end], grams[attribute])
     largest_set = int(np.diff(problem.first_targets).max(initial=1))
-    largest_attribute = int(np.diff(problem.first).max(initial=1))
-    state = ClassState(
-        table,
-        np.empty_like(table),
-        np.empty((attributes, classes, classes)),
-        np.empty((2, largest_set, classes)),
-        np.empty((largest_attribute, classes)),
-    )
-    _centre(problem, state)
-    return state
+    buffers, slopes = np.empty((2, largest_set, classes)), np.empty((int(sizes.max(initial=1)), classes))
+    return ClassState(table, centred, grams, buffers, slopes)
 
 
 @compiled
@@ -108,7 +105,7 @@ def products_without(
     """
     classes, last = table.shape[1], table.shape[0] - 1
     products: Real = buffers[0]
-    others, count = buffers[1], 1
+    spare, count = buffers[1], 1
     for k in range(classes):
         products[0, k] = table[last, k]
     for member in range(begin, end):
@@ -117,8 +114,8 @@ def products_without(
             for cell in range(count):
                 for value in range(size):
                     for k in range(classes):
-                        others[cell * size + value, k] = products[cell, k] * table[row + value, k]
-            products, others, count = others, products, count * size
+                        spare[cell * size + value, k] = products[cell, k] * table[row + value, k]
+            products, spare, count = spare, products, count * size
     return products
 
 
@@ -149,29 +146,16 @@ def most_probable(linear: Real, quadratic: float, pseudo_rows: Real, probabiliti
 
 
 @compiled
-def _centre(problem: ClassProblem, state: ClassState) -> None:
-    """Fills in the centred table and the inner products."""
-    first, (table, centred, _, _, _) = problem.first, state
-    centred[:] = table
-    for attribute in range(len(first) - 1):
-        begin, end = first[attribute], first[attribute + 1]
-        for value in range(begin, end):
-            for k in range(table.shape[1]):
-                centred[value, k] -= 1 / (end - begin)
-        _multiply(centred[begin:end], state.products[attribute])
-
-
-@compiled
 def _fit_attribute(problem: ClassProblem, state: ClassState, attribute: int) -> None:
     """Lowers the objective over theta of an attribute: minimises it for one class after the other, in a few rounds."""
     first, members, begins, targets, first_targets, precisions, pseudo_rows, sets, positions, first_sets = problem
-    table, centred, products, buffers, slopes = state
+    table, centred, grams, buffers, slopes = state
     classes, row, size = table.shape[1], first[attribute], first[attribute + 1] - first[attribute]
     matrix, shares = np.zeros((classes, classes)), table[table.shape[0] - 1]
     slopes[:size] = 0.0
     for index in range(first_sets[attribute], first_sets[attribute + 1]):
         number, position = sets[index], positions[index]
-        _add_products(problem, products, number, position, shares, matrix)
+        _add_gram(problem, grams, number, position, shares, matrix)
         begin, end = begins[number], begins[number + 1]
         of_others = products_without(first, members, begin, end, position, centred, buffers)
         before, after = 1, 1
@@ -188,37 +172,37 @@ def _fit_attribute(problem: ClassProblem, state: ClassState, attribute: int) -> 
                     weighted = precisions[number] * targets[target + cell_after]
                     for k in range(classes):
                         slopes[value, k] += weighted * of_others[cell_before * after + cell_after, k]
-    _mirror(matrix)
+    _symmetrise(matrix)
     linear, fitted, pseudo = np.empty(size), np.empty(size), pseudo_rows[row : row + size]
     for _ in range(_ROUNDS):
         for k in range(classes):
             quadratic = matrix[k, k] + _TINY
             for value in range(size):
                 linear[value] = slopes[value, k] + quadratic * table[row + value, k]
-                for other in range(classes):
-                    linear[value] -= centred[row + value, other] * matrix[k, other]
+                for j in range(classes):
+                    linear[value] -= centred[row + value, j] * matrix[k, j]
             most_probable(linear, quadratic, pseudo, fitted)
             for value in range(size):
                 table[row + value, k] = fitted[value]
                 centred[row + value, k] = fitted[value] - 1 / size
-    _multiply(centred[row : row + size], products[attribute])
+    _fill_gram(centred[row : row + size], grams[attribute])
 
 
 @compiled
 def _fit_shares(problem: ClassProblem, state: ClassState) -> None:
     """Lowers the objective over pi, by steps that minimise an upper bound of it."""
     first, members, begins, targets, first_targets, precisions, pseudo_rows, _, _, _ = problem
-    table, centred, products, buffers, _ = state
+    table, centred, grams, buffers, _ = state
     classes, last = table.shape[1], table.shape[0] - 1
     matrix, slopes, ones = np.zeros((classes, classes)), np.zeros(classes), np.ones(classes)
     for number in range(len(begins) - 1):
-        _add_products(problem, products, number, -1, ones, matrix)
+        _add_gram(problem, grams, number, -1, ones, matrix)
         cells = products_without(first, members, begins[number], begins[number + 1], -1, centred, buffers)
         for cell in range(first_targets[number + 1] - first_targets[number]):
             weighted = precisions[number] * targets[first_targets[number] + cell]
             for k in range(classes):
                 slopes[k] += weighted * cells[cell, k]
-    _mirror(matrix)
+    _symmetrise(matrix)
     shares, fitted, quadratic = table[last], np.empty(classes), _TINY
     for k in range(classes):
         slopes[k] /= shares[k]
@@ -227,16 +211,16 @@ def _fit_shares(problem: ClassProblem, state: ClassState) -> None:
     for _ in range(_STEPS):
         linear = quadratic * shares + slopes
         for k in range(classes):
-            for other in range(classes):
-                linear[k] -= matrix[k, other] * shares[other]
+            for j in range(classes):
+                linear[k] -= matrix[k, j] * shares[j]
         most_probable(linear, quadratic, pseudo, fitted)
         shares[:] = fitted
     centred[last] = shares
 
 
 @compiled
-def _add_products(problem: ClassProblem, products: Real, number: int, skipped: int, shares: Real, matrix: Real) -> None:
-    """Adds the inner products of a set's columns, which are products of the centred columns of its attributes.
+def _add_gram(problem: ClassProblem, grams: Real, number: int, skipped: int, shares: Real, matrix: Real) -> None:
+    """Adds the Gram matrix of a set's columns, which are products of the centred columns of its attributes.
 
     number: Of the set.
     skipped: As for ``products_without``.
@@ -245,30 +229,30 @@ def _add_products(problem: ClassProblem, products: Real, number: int, skipped: i
     """
     row = np.empty(len(shares))
     for k in range(len(shares)):
-        for other in range(k + 1):
-            row[other] = problem.precisions[number] * shares[k] * shares[other]
+        for j in range(k + 1):
+            row[j] = problem.precisions[number] * shares[k] * shares[j]
         for member in range(problem.begins[number], problem.begins[number + 1]):
             if member != skipped:
-                of_member = products[problem.members[member], k]
-                for other in range(k + 1):
-                    row[other] *= of_member[other]
-        for other in range(k + 1):
-            matrix[k, other] += row[other]
+                of_member = grams[problem.members[member], k]
+                for j in range(k + 1):
+                    row[j] *= of_member[j]
+        for j in range(k + 1):
+            matrix[k, j] += row[j]
 
 
 @compiled
-def _mirror(matrix: Real) -> None:
+def _symmetrise(matrix: Real) -> None:
     """Makes a matrix symmetric that is filled in up to the diagonal."""
     for k in range(len(matrix)):
-        for other in range(k):
-            matrix[other, k] = matrix[k, other]
+        for j in range(k):
+            matrix[j, k] = matrix[k, j]
 
 
 @compiled
-def _multiply(columns: Real, products: Real) -> None:
-    """Fills in the inner products of columns, float64 [classes, classes]."""
-    products[:] = 0.0
+def _fill_gram(columns: Real, gram: Real) -> None:
+    """Fills in the Gram matrix of columns, float64 [classes, classes]."""
+    gram[:] = 0.0
     for row in columns:
         for k in range(len(row)):
-            for other in range(len(row)):
-                products[k, other] += row[k] * row[other]
+            for j in range(len(row)):
+                gram[k, j] += row[k] * row[j]

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from dpcore.compiled import compiled
 from dpcore.domain import Clique
 from dpcore.estimation.graphical.fitting.work import UNIT, WorkMeter
-from dpcore.estimation.reconstruction.alternating_fit import ClassProblem, products_without, started, sweep
+from dpcore.estimation.reconstruction.alternating_fit import ClassProblem, initial_state, products_without, sweep
 from dpcore.estimation.reconstruction.residuals import Residuals
 from dpcore.estimation.reconstruction.shrunken import LARGEST_CLOSURE
 from dpcore.queries import Marginals
@@ -92,15 +92,11 @@ class LatentClassModel:
         problem = _problem(residuals, queries, rows, names)
         reads = _reads_of_sweep(queries, classes)
         sweeps = int(min(_SWEEPS, min(_WORK, meter.remaining) / reads))
-        table = np.repeat(problem.pseudo_rows[:, None], classes, axis=1)
-        if start is not None:
+        if start is None:
+            table = _drawn(problem, classes, generator, _START if sweeps else 0.0)
+        else:
             table = start.table.copy()
-        elif sweeps:
-            table *= np.exp(generator.normal(0.0, _START, table.shape))
-        sums = np.add.reduceat(table, [*problem.first[:-1], len(table) - 1], axis=0)
-        sums[-1] = sums[-1].sum()
-        table /= np.repeat(sums, [*np.diff(problem.first), 1], axis=0)
-        state = started(problem, table)
+        state = initial_state(problem, table)
         for _ in range(sweeps):
             meter.spend(reads)
             sweep(problem, state)
@@ -155,6 +151,15 @@ def _problem(residuals: Residuals, queries: Marginals, rows: float, names: Seque
         order.astype(np.int64),
         np.searchsorted(members[order], np.arange(len(names) + 1)).astype(np.int64),
     )
+
+
+def _drawn(problem: ClassProblem, classes: int, generator: Generator, stddev: float) -> Real:
+    """Classes near the pseudo-rows, float64 [values + 1, classes]: their logits have this standard deviation."""
+    table = problem.pseudo_rows[:, None] * np.exp(generator.normal(0.0, stddev, (len(problem.pseudo_rows), classes)))
+    sums = np.add.reduceat(table[:-1], problem.first[:-1], axis=0)
+    table[:-1] /= np.repeat(sums, np.diff(problem.first), axis=0)
+    table[-1] /= table[-1].sum()
+    return np.asarray(table)
 
 
 def _values(queries: Marginals) -> int:

@@ -127,7 +127,7 @@ def _single(residuals: Residuals, parts: Sequence[Clique], smaller: Mapping[Cliq
 class _Estimate:
     """Tables of one order, which may be negative, with the log likelihood of all.
 
-    sizes: Computes those of their residuals.
+    sizes: Computes the sizes of their residuals, which only the choice of the next call needs.
     """
 
     tables: dict[Clique, Real]
@@ -169,7 +169,8 @@ def _estimated(residuals: Residuals, parts: Sequence[Clique], expected: Mapping[
         estimates |= zip(batch, group.expected + means, strict=True)
 
     def sizes() -> dict[Clique, Real]:
-        return dict(chain.from_iterable(map(zip, batches, posterior.sizes())))
+        of_batches = zip(batches, posterior.sizes(), strict=True)
+        return dict(chain.from_iterable(zip(batch, chances, strict=True) for batch, chances in of_batches))
 
     return _Estimate(estimates, sizes, posterior.log_likelihood())
 

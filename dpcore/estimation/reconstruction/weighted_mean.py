@@ -71,17 +71,19 @@ def weighted_mean(
     meter: Counts the work of all fits. Those of all values, and those of each of up to ``max_splits`` splits, may take
         an equal part of what remains.
     """
-    kind = _Kind(queries, weights, max_cells, classes, generator.integers(1 << 62, size=len(classes)).tolist())
+    estimators = _Estimators(
+        queries, weights, max_cells, classes, generator.integers(1 << 62, size=len(classes)).tolist()
+    )
     learnt: list[Real] = []
     models: list[LatentClassModel] = []
     stddev, limit = _PRIOR_STDDEV, meter.remaining / (1 + max_splits(queries))
     while stddev > _MAX_STDDEV and len(learnt) < max_splits(queries):
         training, held_out = thinned(measured, generator)
         shrunken = shrunken_answers(Residuals(training), queries, total)
-        others, models = kind.others(shrunken, training, WorkMeter(limit, meter))
+        others, models = estimators.estimates(shrunken, training, WorkMeter(limit, meter))
         of_split, stddev = mean_weights([shrunken, *others], Residuals(held_out), queries, weights)
         learnt.append(of_split)
-    others, _ = kind.others(values, measured, WorkMeter(limit, meter), models)
+    others, _ = estimators.estimates(values, measured, WorkMeter(limit, meter), models)
     return np.asarray(np.mean(learnt, axis=0) @ np.stack([values, *others]))
 
 
@@ -92,8 +94,8 @@ def max_splits(queries: Marginals) -> int:
 
 @final
 @dataclass(frozen=True, eq=False)
-class _Kind:
-    """What the estimates are made of; ``weighted_mean`` says what each is.
+class _Estimators:
+    """What makes the estimates beside the shrunken ones, from any values; ``weighted_mean`` says what each field is.
 
     seeds: From which the starts of the latent-class models are drawn, the same for all splits.
     """
@@ -104,7 +106,7 @@ class _Kind:
     classes: Sequence[int]
     seeds: Sequence[int]
 
-    def others(
+    def estimates(
         self,
         shrunken: Real,
         measured: Sequence[Measurement],

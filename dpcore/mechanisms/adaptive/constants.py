@@ -21,10 +21,11 @@ class AdaptiveConstants:
         the shares of the least error without a second one, whatever ``decay``.
     first_share_of_few: Takes the place of ``first_share`` for few residuals.
     mean_answers: Up to so many answers, the estimates are averaged with the nearest non-negative answers.
-    mean_work: Part of the remaining work that the fits of the mean may take, where rows need a fit after them.
-    class_noise: From this noise on, the answers of latent-class models are in the mean, too, unless a marginal has more
-        than ``class_cells`` cells, or all have one attribute each.
-    classes: Of each of these models. A few classes suit much noise, many suit little noise.
+    mean_work: Part of the remaining work that the fits of the mean may take if rows need a fit afterwards.
+    class_noise: From this noise on, and up to ``mean_answers`` answers, the answers of latent-class models are in the
+        mean, too. Marginals of one attribute each need none.
+    class_cells: If a marginal has more cells than this, there are no latent-class models.
+    classes: The number of classes of each of these models. A few classes suit much noise, many suit little noise.
     model_noise: From this noise on, the estimates are averaged with the answers of one model of all marginals too.
     model_cells: Maximum number of cells of the junction tree of that model.
     part_noise: The same for a model of a part of the marginals, where one of all is too large.

@@ -83,7 +83,7 @@ def compute(setting: Configuration, store: Store, worker: Worker, again: set[str
             if _wants_more(cell) and (name in recommended or may_be_best(cell, least)):
                 cells[name] = _with_run(cell, setting, worker)
                 changed.append(name)
-    while deciding := undecided(facts, cells):
+    while deciding := to_repeat(facts, cells):
         for name in deciding:
             cells[name] = _with_run(cells[name], setting, worker)
         changed.extend(deciding)
@@ -94,7 +94,7 @@ def compute(setting: Configuration, store: Store, worker: Worker, again: set[str
     print(f"{said}, {worker.spent / 60:.1f} CPU minutes", file=sys.stderr, flush=True)
 
 
-def undecided(facts: Facts, cells: Mapping[str, Cell]) -> list[str]:
+def to_repeat(facts: Facts, cells: Mapping[str, Cell]) -> list[str]:
     """What is recommended and the best of the others, as far as further releases of them may tell which is better.
 
     They may while the difference is uncertain, and while the recommended one seems worse, but not by much.
@@ -116,7 +116,7 @@ def _may_decide(cell: Cell) -> bool:
 
 
 def _is_undecided(setting: Configuration, store: Store) -> bool:
-    return bool(undecided(store.facts[setting.key], store.cells[setting.key]))
+    return bool(to_repeat(store.facts[setting.key], store.cells[setting.key]))
 
 
 def recommended_of(facts: Facts) -> set[str]:

@@ -138,7 +138,7 @@ def test_a_rival_with_all_its_releases_does_not_keep_the_recommended_from_more()
         one = comparison(
             "t-1", {"recommended": "ours", "with_rows": "ours"}, best=(0.1,) * best, ours=(0.11,) * recommended
         )
-        return run.undecided(one.facts, one.cells)
+        return run.to_repeat(one.facts, one.cells)
 
     assert deciding(run.DECIDING_RUNS, run.RUNS) == ["ours"]
     assert deciding(run.RUNS, run.DECIDING_RUNS) == ["best"]

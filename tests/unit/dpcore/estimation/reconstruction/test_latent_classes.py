@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from dpcore.domain import Clique, Domain
 from dpcore.estimation.graphical.fitting.work import WorkMeter
 from dpcore.estimation.reconstruction import latent_classes as module
-from dpcore.estimation.reconstruction.alternating_fit import started, sweep
+from dpcore.estimation.reconstruction.alternating_fit import initial_state, sweep
 from dpcore.estimation.reconstruction.latent_classes import LatentClassModel, bytes_of_fit, reads_of_fit
 from dpcore.estimation.reconstruction.residuals import Residuals, residuals_of_table
 from dpcore.estimation.reconstruction.shrunken import shrunken_answers
@@ -93,7 +93,7 @@ def test_each_sweep_lowers_the_objective_until_nothing_near_is_lower(domain: Dom
     queries = queries_of(domain, 3)
     residuals = measured(chained(domain), queries, 20.0)
     problem, table = module._problem(residuals, queries, ROWS, domain.names), probabilities(domain, 4)
-    state = started(problem, table)
+    state = initial_state(problem, table)
     values = [objective(residuals, 3, table)]
     for _ in range(1000):
         sweep(problem, state)
@@ -125,7 +125,7 @@ def test_the_memory_of_a_fit_is_that_of_its_arrays(domain: Domain) -> None:
     queries = queries_of(domain, 2)
     residuals = measured(np.zeros((ROWS, len(domain.names)), dtype=np.int64), queries, 20.0)
     problem = module._problem(residuals, queries, ROWS, domain.names)
-    state = started(problem, np.ones((sum(domain.sizes) + 1, 16)))
+    state = initial_state(problem, np.ones((sum(domain.sizes) + 1, 16)))
     needed = sum(array.nbytes for array in state)
     assert 1.0 <= bytes_of_fit(queries, 16) / needed <= 2.0
 

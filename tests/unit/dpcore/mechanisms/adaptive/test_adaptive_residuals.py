@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from dpcore.domain import BinaryView, Clique, Domain
 from dpcore.errors import ConfigError, DomainTooLargeError, ScaleError
 from dpcore.estimation.graphical.answering.model import GraphicalModel
-from dpcore.estimation.graphical.fitting.work import SECONDS_PER_UNIT, UNIT
+from dpcore.estimation.graphical.fitting.work import SECONDS_PER_UNIT, UNIT, WorkMeter
 from dpcore.estimation.reconstruction import weighted_mean as weighted_means
 from dpcore.estimation.reconstruction.latent_classes import bytes_of_fit, reads_of_fit
 from dpcore.estimation.reconstruction.weighted_mean import max_splits, weighted_mean
@@ -243,12 +243,19 @@ def test_too_many_cells_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
         ({"model_cells": 1_000, "part_noise": 0.1}, [(0, (16, 64))]),
         ({"model_noise": 0.1, "class_noise": 0.1}, [(0, ())]),
         ({"class_noise": 0.1}, [(math.inf, ())]),
+        ({"class_cells": max(WORKLOAD.queries.sizes) - 1}, [(math.inf, ())]),
         ({"mean_answers": WORKLOAD.queries.size - 1}, [(math.inf, ())]),
         ({"model_noise": 0.1, "mean_answers": WORKLOAD.queries.size - 1}, []),
     ],
     ids=[
         *("noise", "a large model", "large marginals", "other classes", "less noise than for a part"),
-        *("little noise", "less noise than for classes", "many answers", "many answers and little noise"),
+        *(
+            "little noise",
+            "less noise than for classes",
+            "a huge marginal",
+            "many answers",
+            "many answers and little noise",
+        ),
     ],
 )
 def test_which_estimates_are_averaged(
@@ -326,6 +333,24 @@ def test_a_model_gives_rows_and_leaves_the_answers_their_estimates() -> None:
     assert float(np.abs(model.answer(WORKLOAD.queries) - truth).mean()) < 1.2 * error(release)
     assert not np.array_equal(model.answer(WORKLOAD.queries), release.answers.values)
     assert np.isfinite(release.answers.lower).all()
+
+
+def test_the_model_of_the_rows_keeps_a_part_of_the_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    limits = []
+
+    def averaged(values: NDArray[np.float64], *_: Any, meter: WorkMeter, **settings: Any) -> Any:
+        limits.append(meter.remaining)
+        meter.spend(meter.remaining)
+        return values
+
+    monkeypatch.setattr(adaptive_residuals, "weighted_mean", averaged)
+    for model in ("none", "graphical"):
+        mechanism = AdaptiveResiduals(model=model, max_work=1.0)  # type: ignore[arg-type]
+        release = mechanism.run(private_statistics(table(), BUDGET), WORKLOAD, generator=GENERATOR)
+    assert limits == [UNIT, pytest.approx(0.75 * UNIT)]
+    assert isinstance(release.model, GraphicalModel)
+    truth = exact_answers(table(), WORKLOAD.queries)
+    assert float(np.abs(release.model.answer(WORKLOAD.queries) - truth).mean()) < 1.2 * error(release)
 
 
 def test_the_selection_keeps_its_model_if_rows_are_wanted() -> None:

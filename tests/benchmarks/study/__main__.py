@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tests.benchmarks.harness import FOLDER
-from tests.benchmarks.study.configurations import FAMILIES, configurations
+from tests.benchmarks.study.configurations import FAMILIES, Configuration, configurations
 from tests.benchmarks.study.report import write_report
 from tests.benchmarks.study.run import refresh, study
 from tests.benchmarks.study.store import Store
@@ -23,7 +23,7 @@ def main(arguments: Sequence[str], folder: Path = FOLDER / "results" / "study") 
     asked = _parsed(arguments)
     store = Store.opened(folder)
     if asked.refresh or asked.minutes:
-        settings = configurations(tuple(asked.family))[: asked.settings]
+        settings = _chosen(asked)
         if asked.refresh:
             refresh(settings, store)
         study(settings, store, Worker(asked.seconds), asked.minutes, set(asked.again))
@@ -38,9 +38,21 @@ def _parsed(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, default=60.0, help="CPU seconds that one release may take")
     parser.add_argument("--settings", type=int, help="only so many settings of the list")
     parser.add_argument("--family", nargs="*", choices=FAMILIES, default=list(FAMILIES))
+    parser.add_argument("--only", nargs="*", metavar="KEY", help="only these settings, such as tree-01")
     parser.add_argument("--again", nargs="*", choices=list(CANDIDATES), default=[], help="compute what is stored too")
     parser.add_argument("--refresh", action="store_true", help="ask again what is recommended, without releases")
     return parser.parse_args(arguments)
+
+
+def _chosen(asked: argparse.Namespace) -> list[Configuration]:
+    """The settings to compute. Ends the program for a key that none of them has."""
+    settings = configurations(tuple(asked.family))
+    if asked.only:
+        by_key = {setting.key: setting for setting in settings}
+        if unknown := [key for key in asked.only if key not in by_key]:
+            sys.exit(f"--only {' '.join(unknown)}: no such setting in the families {', '.join(asked.family)}")
+        settings = [by_key[key] for key in asked.only]
+    return settings[: asked.settings]
 
 
 if __name__ == "__main__":

@@ -61,8 +61,16 @@ def summary(settings: Sequence[Comparison], rules: Mapping[str, Chosen]) -> str:
     share_of_plan = share(settings, rules["plan"])
     return (
         f"{len(settings)} settings. What `plan` recommends is the best, or as good, in {share_of_plan:.0%}. The best "
-        f"are: {counts}. Releases that did not end in time: {ended}."
+        f"are: {counts}. Releases that did not end in time: {ended}. Cells of the "
+        f"recommended, by the version that made them: {_versions(settings, rules['plan'])}."
     )
+
+
+def _versions(settings: Sequence[Comparison], chosen: Chosen) -> str:
+    """In how many settings a version of this project made the chosen cell, the newest version first."""
+    made = [one.cells[chosen[one.key]].version for one in settings if chosen[one.key] in one.cells]
+    newest_first = sorted(Counter(made).items(), key=lambda item: [int(part) for part in item[0].split(".") if part])
+    return ", ".join(f"{version or 'older'} {count}" for version, count in reversed(newest_first))
 
 
 def by_family(settings: Sequence[Comparison], rules: Mapping[str, Chosen]) -> str:

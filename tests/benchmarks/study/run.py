@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Final
 
+from jobs.version import VERSION
 from tests.benchmarks.study.comparison import Comparison
 from tests.benchmarks.study.configurations import Configuration
 from tests.benchmarks.study.facts import Facts, facts_of
@@ -75,7 +77,7 @@ def compute(setting: Configuration, store: Store, worker: Worker, again: set[str
     facts, cells = store.facts[setting.key], dict(store.cells.get(setting.key, {}))
     changed = missing(setting, store, worker.seconds, again)
     for name in changed:
-        cells[name] = _with_run(Cell(setting.key, name), setting, worker)
+        cells[name] = _with_run(Cell(setting.key, name, version=VERSION), setting, worker)
     recommended = recommended_of(facts)
     for _ in range(MORE_RUNS):
         least = min(cell.error for cell in cells.values())
@@ -143,5 +145,7 @@ def _with_run(cell: Cell, setting: Configuration, worker: Worker) -> Cell:
     try:
         answer = worker.ask(task)
     except EndedError:
-        return Cell(cell.key, cell.mechanism, cell.errors, cell.seconds, cut=worker.seconds)
-    return Cell(cell.key, cell.mechanism, refused=answer) if isinstance(answer, str) else cell.with_run(*answer)
+        return replace(cell, cut=worker.seconds)
+    if isinstance(answer, str):
+        return replace(cell, errors=(), seconds=(), refused=answer)
+    return cell.with_run(*answer)

@@ -20,6 +20,7 @@ class Cell:
     errors, seconds: Definition 26 and CPU seconds of each release.
     cut: CPU seconds after which a release was ended; 0 where none was.
     refused: Why the mechanism did not accept the setting.
+    version: The version of this project with which the first release was tried; empty where it was not recorded.
     """
 
     key: str
@@ -28,6 +29,7 @@ class Cell:
     seconds: tuple[float, ...] = ()
     cut: float = 0.0
     refused: str = ""
+    version: str = ""
 
     @property
     def error(self) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
@@ -11,6 +11,7 @@ from xml.etree import ElementTree as ET
 import numpy as np
 import pytest
 
+from jobs.version import VERSION
 from tests.benchmarks.study import __main__ as command
 from tests.benchmarks.study import run, worker
 from tests.benchmarks.study.comparison import Comparison, comparisons, mean_ratio, share
@@ -105,6 +106,17 @@ def test_what_may_be_the_best_runs_again_and_what_cannot_does_not(tmp_path: Path
     assert again.asked == []
 
 
+def test_a_cell_keeps_the_version_of_its_first_release_until_it_is_computed_again(tmp_path: Path) -> None:
+    store = Store.opened(tmp_path)
+    studied(store, scripted(hdmm=0.1, aim=0.101))
+    assert {cell.version for cell in store.cells[SMALL.key].values()} == {VERSION}
+    earlier = {name: replace(cell, version="0.9.0") for name, cell in store.cells[SMALL.key].items()}
+    store.put(list(earlier.values()))
+    studied(store, scripted(hdmm=0.1, aim=0.101), again={"aim"})
+    versions = {name: cell.version for name, cell in store.cells[SMALL.key].items()}
+    assert versions == dict.fromkeys(earlier, "0.9.0") | {"aim": VERSION}
+
+
 def test_cheap_releases_are_repeated_more_often(tmp_path: Path) -> None:
     store, child = Store.opened(tmp_path), Scripted(lambda task: (0.1, 0.01))
     studied(store, child)
@@ -154,7 +166,7 @@ def test_cut_and_refused_cells_are_stored_and_cut_ones_tried_again_with_more_tim
 
     store, child = Store.opened(tmp_path), Scripted(answer)
     studied(store, child)
-    assert store.cells[SMALL.key]["aim"] == Cell(SMALL.key, "aim", cut=60.0)
+    assert store.cells[SMALL.key]["aim"] == Cell(SMALL.key, "aim", cut=60.0, version=VERSION)
     assert store.cells[SMALL.key]["mst"].refused == "ConfigError: no"
     assert run.missing(SMALL, store, 60.0, set()) == []
     assert run.missing(SMALL, store, 120.0, set()) == ["aim"]
@@ -302,3 +314,22 @@ def test_the_command_computes_a_setting_end_to_end(tmp_path: Path, monkeypatch: 
     page.unlink()
     assert command.main([], tmp_path / "study") == 0
     assert SMALL.key in page.read_text()
+
+
+def test_the_command_computes_only_the_named_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    computed: list[str] = []
+    monkeypatch.setattr(command, "study", lambda settings, *rest: computed.extend(one.key for one in settings))
+    command.main(["--minutes", "1", "--only", "tree-01", "chain-02"], tmp_path / "study")
+    assert computed == ["tree-01", "chain-02"]
+    with pytest.raises(SystemExit, match="tree-99: no such setting in the families independent, chain"):
+        command.main(["--minutes", "1", "--only", "tree-99"], tmp_path / "study")
+
+
+def test_the_page_says_with_which_versions_the_recommended_cells_were_made(tmp_path: Path) -> None:
+    store = Store.opened(tmp_path / "study")
+    for number, version in enumerate(["", "0.9.0", "0.10.0", "0.10.0"]):
+        facts = dict(comparison(f"a-{number}").facts)
+        store.put_facts(facts)
+        store.put([Cell(f"a-{number}", name, (1.0,), (1.0,), version=version) for name in ("aim", "mst")])
+    page = " ".join(write_report(store, tmp_path / "STUDY.md").read_text().split())
+    assert "by the version that made them: 0.10.0 2, 0.9.0 1, older 1." in page

@@ -38,19 +38,19 @@ def _parsed(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, default=60.0, help="CPU seconds that one release may take")
     parser.add_argument("--settings", type=int, help="only so many settings of the list")
     parser.add_argument("--family", nargs="*", choices=FAMILIES, default=list(FAMILIES))
-    parser.add_argument("--only", nargs="*", metavar="KEY", help="only these settings, such as tree-01")
+    parser.add_argument("--only", nargs="+", metavar="KEY", help="compute these settings alone, such as tree-01")
     parser.add_argument("--again", nargs="*", choices=list(CANDIDATES), default=[], help="compute what is stored too")
     parser.add_argument("--refresh", action="store_true", help="ask again what is recommended, without releases")
     return parser.parse_args(arguments)
 
 
 def _chosen(asked: argparse.Namespace) -> list[Configuration]:
-    """The settings to compute. Ends the program for a key that none of them has."""
+    """The settings to compute. Ends the program if ``--only`` names a setting that the families do not have."""
     settings = configurations(tuple(asked.family))
     if asked.only:
         by_key = {setting.key: setting for setting in settings}
         if unknown := [key for key in asked.only if key not in by_key]:
-            sys.exit(f"--only {' '.join(unknown)}: no such setting in the families {', '.join(asked.family)}")
+            sys.exit(f"--only {' '.join(unknown)}: no such setting; want family and number, such as {settings[0].key}")
         settings = [by_key[key] for key in asked.only]
     return settings[: asked.settings]
 

@@ -67,7 +67,7 @@ def summary(settings: Sequence[Comparison], rules: Mapping[str, Chosen]) -> str:
 
 
 def _versions(settings: Sequence[Comparison], chosen: Chosen) -> str:
-    """In how many settings a version of this project made the chosen cell, the newest version first."""
+    """For each version of this project, the newest first: the number of settings whose chosen cell it made."""
     made = [one.cells[chosen[one.key]].version for one in settings if chosen[one.key] in one.cells]
     newest_first = sorted(Counter(made).items(), key=lambda item: [int(part) for part in item[0].split(".") if part])
     return ", ".join(f"{version or 'older'} {count}" for version, count in reversed(newest_first))

@@ -321,8 +321,8 @@ def test_the_command_computes_only_the_named_settings(tmp_path: Path, monkeypatc
     monkeypatch.setattr(command, "study", lambda settings, *rest: computed.extend(one.key for one in settings))
     command.main(["--minutes", "1", "--only", "tree-01", "chain-02"], tmp_path / "study")
     assert computed == ["tree-01", "chain-02"]
-    with pytest.raises(SystemExit, match="tree-99: no such setting in the families independent, chain"):
-        command.main(["--minutes", "1", "--only", "tree-99"], tmp_path / "study")
+    with pytest.raises(SystemExit, match="--only tree-99: no such setting; want family and number, such as tree-"):
+        command.main(["--minutes", "1", "--family", "tree", "--only", "tree-01", "tree-99"], tmp_path / "study")
 
 
 def test_the_page_says_with_which_versions_the_recommended_cells_were_made(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ Source: Chow and Liu (1968).
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import final
+from typing import Final, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,11 +19,12 @@ from dpcore.domain import Clique
 
 Real = NDArray[np.float64]
 _TINY = float(np.finfo(float).tiny)
+_LEAST_INFORMATION: Final = 1e-12  # In nats, of an edge: far above rounding, far below anything that changes an answer.
 
 
 @final
 class DependenceTree:
-    """The tree, or forest, of the pairs with the most mutual information.
+    """The tree, or forest, of the pairs with the most mutual information. Independent pairs are not on it.
 
     singles: The table of each attribute, float64 [size], positive, in counts.
     pairs: Tables of some pairs of these attributes, float64 [size, size], non-negative, with about the same totals.
@@ -39,7 +40,7 @@ class DependenceTree:
         information = {pair: self._information(pair, table) for pair, table in pairs.items()}
         self.edges: set[Clique] = set()
         for pair in sorted(information, key=lambda pair: (-information[pair], pair)):
-            if information[pair] > 0 and joined.merge(*pair):
+            if information[pair] > _LEAST_INFORMATION and joined.merge(*pair):
                 self.edges.add(pair)
                 self._connect(pair[0], pair[1], pairs[pair])
 

@@ -50,6 +50,16 @@ def test_attributes_without_a_pair_are_independent() -> None:
     assert np.allclose(implied["a", "b"], marginal(joint, ("a", "b")))
 
 
+def test_pairs_that_are_independent_up_to_rounding_are_not_on_the_tree() -> None:
+    """Otherwise the last bit of a sum would decide which pairs are estimated from which expectation."""
+    generator = np.random.default_rng(0)
+    for _ in range(20):
+        singles = {name: generator.uniform(5.0, 30.0, 3) for name in "ab"}
+        singles["b"] *= singles["a"].sum() / singles["b"].sum()
+        table = np.multiply.outer(singles["a"], singles["b"]) / singles["a"].sum()
+        assert not DependenceTree(singles, {("a", "b"): table}).edges
+
+
 @pytest.mark.parametrize("seed", range(5))
 def test_a_tree_has_no_circle(seed: int) -> None:
     generator = np.random.default_rng(seed)

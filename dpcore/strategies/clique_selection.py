@@ -97,6 +97,14 @@ class NoisyDependence:
             energies[index] = max(0.0, squares[index] - energies[inside[:-1]].sum() - _NOISE_PART * noise_stddev)
         return energies
 
+    @property
+    def distances(self) -> Vector:
+        """The L1 distances of the candidates from the model without the noise, float64 [candidates], in counts.
+
+        A squared distance is the sum of the energies of all interactions inside the candidate.
+        """
+        return np.asarray(np.sqrt(self.parts_of_candidates @ self.energies))
+
     def _candidates_inside(self, clique: Clique) -> list[int]:
         """Indices of the candidates that are subsets of a clique, small ones first; a candidate is its own last one."""
         orders = sorted(set(self.orders.tolist()))

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from dpcore.domain import Clique
 from dpcore.errors import ScaleError
-from dpcore.estimation.graphical.fitting.expected_error import expected_errors
+from dpcore.estimation.graphical.fitting.expected_error import expected_errors, scale_of_distance
 from dpcore.estimation.graphical.fitting.fit import GraphicalFit
 from dpcore.estimation.graphical.fitting.linear_measurements import precision_of
 from dpcore.estimation.graphical.fitting.work import WorkMeter
@@ -205,7 +205,7 @@ def selection_error(
     ``select_marginals``.
     """
     facts = _Facts.of(terms, design, measured, fit, errors, budget)
-    return expected_error(facts.likely, facts.share_to_noise, facts.chosen(nodes, max_model_mb))
+    return expected_error(facts.likely, facts.share_to_noise(facts.likely), facts.chosen(nodes, max_model_mb))
 
 
 @final
@@ -214,16 +214,18 @@ class _Facts:
     """What a selection follows from. The arguments of ``of`` are those of ``select_marginals``.
 
     cliques: The one-way marginals and the candidates with noisy errors.
+    precisions: Of earlier measurements of each clique, float64 [cliques], in 1 / counts^2.
     one_way_errors: Expected errors of the one-way marginals, in counts.
-    share_to_noise: The noise of each clique at each share of the budget.
     """
 
+    terms: PrivacyTerms
     design: Design
     fit: GraphicalFit
     errors: Sequence[NoisyErrors]
+    budget: Fraction
     cliques: Sequence[Clique]
+    precisions: NDArray[np.float64]
     one_way_errors: Sequence[float]
-    share_to_noise: ShareToNoise
 
     @classmethod
     def of(
@@ -241,11 +243,7 @@ class _Facts:
             expected_l1_error(fit, clique, precision**-0.5)
             for clique, precision in zip(design.one_way, precisions[: len(design.one_way)].tolist(), strict=True)
         ]
-        power = 1.0 if terms.noise is Noise.LAPLACE else 0.5
-        unit = terms.measure_scale(design.marginal(cliques[0]), budget)
-        remaining_errors = _remaining_errors(fit, cliques)
-        share_to_noise = ShareToNoise(unit, power, design.sizes(cliques), precisions, remaining_errors)
-        return cls(design, fit, errors, cliques, one_way_errors, share_to_noise)
+        return cls(terms, design, fit, errors, budget, cliques, precisions, one_way_errors)
 
     @cached_property
     def likely(self) -> NoisyDependence:
@@ -260,7 +258,14 @@ class _Facts:
     def chosen(self, nodes: Sequence[Clique], max_model_mb: float) -> tuple[SelectedClique, ...]:
         structure = Triangulation.of(self.fit.tree.domain, nodes)
         dependence = self.likely if nodes else self.certain
-        return choose_cliques(dependence, self.share_to_noise, structure, max_model_mb * CELLS_IN_MB)
+        return choose_cliques(dependence, self.share_to_noise(dependence), structure, max_model_mb * CELLS_IN_MB)
+
+    def share_to_noise(self, dependence: NoisyDependence) -> ShareToNoise:
+        """The noise of each clique at each share of the budget."""
+        power = 1.0 if self.terms.noise is Noise.LAPLACE else 0.5
+        unit = self.terms.measure_scale(self.design.marginal(self.cliques[0]), self.budget)
+        remaining_errors = _remaining_errors(self.fit, self.cliques, dependence.distances)
+        return ShareToNoise(unit, power, self.design.sizes(self.cliques), self.precisions, remaining_errors)
 
     def _dependence(self, deviations: Sequence[tuple[NDArray[np.float64], float]]) -> NoisyDependence:
         """The candidates with their errors: those of one-way marginals, then given ones, each with the noise in it."""
@@ -304,12 +309,17 @@ def expected_l1_error(fit: GraphicalFit, clique: Clique, stddev: float) -> float
 
 
 def _remaining_errors(
-    fit: GraphicalFit, cliques: Sequence[Clique]
+    fit: GraphicalFit, cliques: Sequence[Clique], distances: NDArray[np.float64]
 ) -> Callable[[int, NDArray[np.float64]], NDArray[np.float64]]:
-    """The function ``remaining_errors`` of ``ShareToNoise``, with the fit's counts as the expected ones."""
+    """The function ``remaining_errors`` of ``ShareToNoise``, with the fit's counts as the expected ones.
+
+    distances: float64 [cliques], how far each lies from the fit, in counts. A measurement full of noise leaves that of
+        several attributes, and no less; for single attributes, the fit has seen a measurement already.
+    """
 
     def remaining_errors(index: int, stddevs: NDArray[np.float64]) -> NDArray[np.float64]:
         counts = fit.total * fit.calibrated.vector([cliques[index]])
-        return np.array([expected_errors(counts, stddev).sum() for stddev in stddevs.tolist()])
+        scale = scale_of_distance(counts, float(distances[index])) if len(cliques[index]) > 1 else 1.0
+        return np.array([expected_errors(counts, stddev, scale).sum() for stddev in stddevs.tolist()])
 
     return remaining_errors

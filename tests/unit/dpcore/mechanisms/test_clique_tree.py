@@ -84,6 +84,16 @@ def test_with_little_budget_it_measures_single_attributes_alone() -> None:
     assert not [charge for charge in private.charges if "errors" in charge.label]
 
 
+def test_nothing_is_expected_of_a_pair_that_would_be_measured_with_next_to_no_budget() -> None:
+    """The 3,600 cells of a copy drown in any noise, so that half of the budget would not bring the pair any closer."""
+    domain = Domain.of({"a": 60, "copy": 60, "c": 2, "d": 2, "e": 2, "f": 2})
+    codes = np.random.default_rng(2).integers(0, domain.sizes, (3_000, 6))
+    codes[:, 1] = codes[:, 0]
+    private = private_statistics(TinyTable(domain, codes), Budget.gdp(Fraction(1, 600)), units=3_000)
+    release = CliqueTree().run(private, all_k_way(domain, 2), generator=np.random.default_rng(0))
+    assert ("a", "copy") not in measured(release)
+
+
 WIDE = Domain.of({f"w{place:02d}": 2 for place in range(24)})
 COPIED = tuple((f"w{place:02d}", f"w{place + 1:02d}") for place in range(0, 24, 2))
 

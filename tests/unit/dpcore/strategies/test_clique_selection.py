@@ -127,6 +127,13 @@ def test_energies_are_what_a_clique_adds_to_its_parts() -> None:
     assert energies["a", "b", "d"] == 0.0  # Less than its parts alone.
 
 
+def test_distances_are_those_that_were_measured_but_not_below_those_of_their_parts() -> None:
+    errors = {("a", "b"): 3.0, ("b", "c"): 4.0, ("a", "b", "c"): 13.0, ("a", "b", "d"): 2.0}
+    result = known(errors, TRIPLES, PAIRS + TRIPLES)
+    distances = dict(zip(result.candidates, result.distances.tolist(), strict=True))
+    assert [distances[clique] for clique in errors] == pytest.approx([3.0, 4.0, 13.0, 3.0])
+
+
 def test_a_triple_covers_its_pairs() -> None:
     pairs = {("a", "b"): 300.0, ("b", "c"): 300.0, ("a", "c"): 300.0}
     errors = pairs | {("a", "b", "c"): 4000.0}

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from dpcore.estimation.graphical.fitting.expected_error import expected_errors
+from dpcore.estimation.graphical.fitting.expected_error import expected_errors, scale_of_distance
 
 
 @pytest.mark.parametrize("count", [0.5, 20.0, 3000.0])
@@ -36,3 +36,16 @@ def test_less_noise_and_smaller_cells_leave_less() -> None:
     low, high = expected_errors(counts, 5.0), expected_errors(counts, 10.0)
     assert (low < high).all()
     assert (np.diff(low) > 0).all()
+
+
+@pytest.mark.parametrize("distance", [700.0, 5_000.0])
+def test_a_measurement_that_is_all_noise_leaves_the_distance(distance: float) -> None:
+    counts = np.geomspace(0.02, 200.0, 40)
+    scale = scale_of_distance(counts, distance)
+    assert expected_errors(counts, 1e9, scale).sum() == pytest.approx(distance)
+    assert expected_errors(counts, 50.0, scale).sum() < distance
+    assert expected_errors(counts, 50.0, scale).sum() > expected_errors(counts, 50.0).sum()
+
+
+def test_a_small_distance_leaves_the_usual_scale() -> None:
+    assert scale_of_distance(np.geomspace(0.02, 200.0, 40), 5.0) == 1.0

@@ -313,8 +313,9 @@ def _remaining_errors(
 ) -> Callable[[int, NDArray[np.float64]], NDArray[np.float64]]:
     """The function ``remaining_errors`` of ``ShareToNoise``, with the fit's counts as the expected ones.
 
-    distances: float64 [cliques], how far each lies from the fit, in counts. A measurement full of noise leaves that of
-        several attributes, and no less; for single attributes, the fit has seen a measurement already.
+    distances: float64 [cliques], the L1 distance of each from the fit, in counts. A measurement that is nearly all noise
+        leaves a marginal of several attributes as far from the data. Those of single attributes are not used, because
+        the fit has seen a measurement of each.
     """
 
     def remaining_errors(index: int, stddevs: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -37,12 +37,12 @@ def expected_errors(
 
 
 def scale_of_distance(counts: NDArray[np.float64], distance: float) -> float:
-    """The scale of ``prior_variances`` with which cells deviate from what a model expects by this L1 distance, or 1.
+    """The scale of ``prior_variances`` at which the expected deviations of all cells sum to an L1 distance.
 
-    counts: What the model expects in each cell.
-    distance: Expected sum of the absolute deviations, in counts.
+    counts: What a model expects in each cell.
+    distance: The L1 distance of the cells from the model, in counts.
 
-    The scale is at least 1: how many small deviations there are, a noisy distance cannot tell.
+    The scale is at least 1, because a small distance that is known with noise says little.
     """
     usual = _MEAN_ABSOLUTE * float(np.sqrt(prior_variances(counts, 1.0)).sum())
     return max(1.0, (distance / usual) ** 2)

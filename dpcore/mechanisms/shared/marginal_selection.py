@@ -313,9 +313,9 @@ def _remaining_errors(
 ) -> Callable[[int, NDArray[np.float64]], NDArray[np.float64]]:
     """The function ``remaining_errors`` of ``ShareToNoise``, with the fit's counts as the expected ones.
 
-    distances: float64 [cliques], the L1 distance of each from the fit, in counts. A measurement that is nearly all noise
-        leaves a marginal of several attributes as far from the data. Those of single attributes are not used, because
-        the fit has seen a measurement of each.
+    distances: float64 [cliques], the L1 distance of each from the fit, in counts. A measurement that is nearly all
+        noise leaves a marginal of several attributes as far from the data. Those of single attributes are not used,
+        because the fit has seen a measurement of each.
     """
 
     def remaining_errors(index: int, stddevs: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -1,4 +1,4 @@
-"""The bound of a known population, against a closed form and against other ways to spend the budget."""
+"""The least error with a known population, against a closed form and against other ways to spend the budget."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from dpcore.domain import Domain
 from dpcore.queries import Marginals
-from tests.benchmarks.sample_bound import Setting, bound_of
+from tests.benchmarks.known_population import Setting, least_errors
 
 DOMAIN = Domain.of({"a": 2, "b": 3, "c": 5, "d": 4})
 ROWS = 1_000
@@ -21,28 +21,28 @@ UNIFORM = {name: np.full(size, 1 / size) for name, size in zip(DOMAIN.names, DOM
 
 def test_one_attribute_has_a_closed_form() -> None:
     """Five values: in four directions the prior variance is n / 5, and the budget buys the precision mu^2 5 / 4."""
-    bound = bound_of(Setting(Marginals(DOMAIN, (("c",),)), UNIFORM, ROWS, 0.02))
+    errors = least_errors(Setting(Marginals(DOMAIN, (("c",),)), UNIFORM, ROWS, 0.02))
     mean_absolute = math.sqrt(2 / math.pi) / ROWS
-    assert bound.population == pytest.approx(mean_absolute * math.sqrt(5 * 4 * ROWS / 5))
-    assert bound.least == pytest.approx(mean_absolute * math.sqrt(5 * 4 / (5 / ROWS + 0.02 * 5 / 4)))
-    assert bound.unbiased == pytest.approx(mean_absolute * math.sqrt(5 * 4 / (0.02 * 5 / 4)))
+    assert errors.population == pytest.approx(mean_absolute * math.sqrt(5 * 4 * ROWS / 5))
+    assert errors.least == pytest.approx(mean_absolute * math.sqrt(5 * 4 / (5 / ROWS + 0.02 * 5 / 4)))
+    assert errors.unbiased == pytest.approx(mean_absolute * math.sqrt(5 * 4 / (0.02 * 5 / 4)))
 
 
 def basis(shares: NDArray[np.float64]) -> NDArray[np.float64]:
     """Functions of the values that are orthonormal under the shares, the constant first; float64 [values, values]."""
     functions = np.vander(np.arange(len(shares), dtype=np.float64), increasing=True).T
-    roots = np.linalg.qr((functions * np.sqrt(shares)).T)[0].T
-    return np.asarray(roots / np.sqrt(shares))
+    orthonormal = np.linalg.qr((functions * np.sqrt(shares)).T)[0].T
+    return np.asarray(orthonormal / np.sqrt(shares))
 
 
 @pytest.mark.parametrize("budget", [1e-4, 0.02, 3.0])
 def test_no_other_precisions_leave_less(budget: float) -> None:
     """Every cell by all functions of a basis, with budgets moved about at random."""
     cliques = (("a", "b"), ("b", "c"), ("a", "c", "d"))
-    bound = bound_of(Setting(Marginals(DOMAIN, cliques), SHARES, ROWS, budget))
+    errors = least_errors(Setting(Marginals(DOMAIN, cliques), SHARES, ROWS, budget))
     parts = sorted({part for clique in cliques for k in (1, 2, 3) for part in combinations(clique, k)})
     freedom = {part: math.prod(size - 1 for size in DOMAIN.shape(part)) for part in parts}
-    generator, errors = np.random.default_rng(0), []
+    generator, drawn_errors = np.random.default_rng(0), list[float]()
     for _ in range(150):
         drawn = generator.dirichlet(np.full(len(parts), 0.7)).tolist()
         precisions = {part: budget * share / freedom[part] for part, share in zip(parts, drawn, strict=True)}
@@ -58,7 +58,7 @@ def test_no_other_precisions_leave_less(budget: float) -> None:
                         variance += value**2 / (1 / ROWS + precisions[part])
                 share = math.prod(SHARES[name][x] for name, x in zip(clique, cell, strict=True))
                 error += share * math.sqrt(2 / math.pi * variance) / ROWS / len(cliques)
-        errors.append(error)
-    assert bound.gap <= 1e-3
-    assert (1 - bound.gap) * bound.least <= min(errors) <= 1.2 * bound.least
-    assert bound.least < min(bound.population, bound.unbiased)
+        drawn_errors.append(error)
+    assert errors.gap <= 1e-3
+    assert (1 - errors.gap) * errors.least <= min(drawn_errors) <= 1.2 * errors.least
+    assert errors.least < min(errors.population, errors.unbiased)

@@ -33,7 +33,7 @@ from dpcore.workload import downward_closure
 Real = NDArray[np.float64]
 Index = NDArray[np.int64]
 _SWEEPS: Final = 200  # At most.
-_WORK: Final = 8 * UNIT  # Reads of all sweeps, at most.
+_WORK: Final = 6 * UNIT  # Reads of all sweeps, at most.
 # Reads of a sweep: for each class, cell and attribute of a set; for each pair of classes and of attributes of a set;
 # for each pair of classes of a value; and in any case. Measured.
 _READS: Final = (0.3, 0.3, 7.8, 380_000.0)

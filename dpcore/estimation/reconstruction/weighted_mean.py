@@ -2,16 +2,17 @@
 
 All read the same noisy values and err in different ways. Shrinking (``shrunken``) looks at one marginal and those below
 it; the nearest non-negative answers (``nonnegative``) are good where many cells are 0; a graphical model joins what all
-marginals say; and latent-class models (``latent_classes``) explain them by a few causes. Which is better depends on
-the data, so the weights are learnt: the estimates are made once more from values with added noise, and that mean of
-them is chosen which is nearest to other noisy values of the same answers (``thinning``).
+marginals say; and latent-class models (``latent_classes``) explain them by a few causes, and are corrected by what the
+rows stray from them (``sample_posterior``). Which is better depends on the data, so the weights are learnt: the
+estimates are made once more from values with added noise, and that mean of them is chosen which is nearest to other
+noisy values of the same answers (``thinning``). So is how far the rows may stray.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import combinations, zip_longest
 from operator import itemgetter
 from typing import Final, final
@@ -27,6 +28,7 @@ from dpcore.estimation.reconstruction.bounded_model import bounded_nodes
 from dpcore.estimation.reconstruction.latent_classes import LatentClassModel
 from dpcore.estimation.reconstruction.nonnegative import nonnegative_consistent
 from dpcore.estimation.reconstruction.residuals import Residuals, residuals_of_table
+from dpcore.estimation.reconstruction.sample_posterior import corrected_answers
 from dpcore.estimation.reconstruction.shrunken import shrunken_answers
 from dpcore.estimation.reconstruction.thinning import thinned
 from dpcore.measurement import Measurement
@@ -53,6 +55,7 @@ def weighted_mean(
     total: float | None,
     max_cells: float,
     classes: Sequence[int],
+    spreads: Sequence[float],
     generator: Generator,
     meter: WorkMeter,
 ) -> Real:
@@ -67,6 +70,8 @@ def weighted_mean(
         ``bounded_nodes``, and the residuals inside its nodes. Infinite for a tree that holds all marginals, and 0 for
         a mean without a graphical model.
     classes: The numbers of classes of latent-class models (``latent_classes``), one for each model.
+    spreads: Among which that of each latent-class model's correction (``corrected_answers``) is chosen; empty for no
+        corrections.
     generator: Splits the measurements, and draws where the fits of classes start.
     meter: Counts the work of all fits. Those of all values, and those of each of up to ``max_splits`` splits, may take
         an equal part of what remains.
@@ -76,20 +81,30 @@ def weighted_mean(
     )
     learnt: list[Real] = []
     models: list[LatentClassModel] = []
+    choices = [_SpreadChoice(queries, weights, spreads) for _ in classes]
     stddev, limit = _PRIOR_STDDEV, meter.remaining / (1 + max_splits(queries))
     while stddev > _MAX_STDDEV and len(learnt) < max_splits(queries):
-        training, held_out = thinned(measured, generator)
-        shrunken = shrunken_answers(Residuals(training), queries, total)
-        others, models = estimators.estimates(shrunken, training, WorkMeter(limit, meter))
-        of_split, stddev = mean_weights([shrunken, *others], Residuals(held_out), queries, weights)
+        training, added = thinned(measured, generator, _added_noise(queries))
+        held_out, shrunken = Residuals(added), shrunken_answers(Residuals(training), queries, total)
+        every = [spreads for _ in classes]
+        others, corrected, models = estimators.estimates(shrunken, training, WorkMeter(limit, meter), every)
+        best = [choice.best(answers, held_out) for choice, answers in zip(choices, corrected, strict=True)]
+        of_split, stddev = mean_weights([shrunken, *others, *best], held_out, queries, weights)
         learnt.append(of_split)
-    others, _ = estimators.estimates(values, measured, WorkMeter(limit, meter), models)
-    return np.asarray(np.mean(learnt, axis=0) @ np.stack([values, *others]))
+    chosen = [choice.chosen for choice in choices]
+    others, corrected, _ = estimators.estimates(values, measured, WorkMeter(limit, meter), chosen, models)
+    mean = np.mean(learnt, axis=0) @ np.stack([values, *others, *(answers for (answers,) in corrected)])
+    return _without_negative(np.asarray(mean), Residuals(measured), queries)
 
 
 def max_splits(queries: Marginals) -> int:
     """The largest number of splits from which the weights are learnt: one, or more for few answers."""
     return _MAX_SPLITS if queries.size <= _FEW_ANSWERS else 1
+
+
+def _added_noise(queries: Marginals) -> float:
+    """How much noise a split adds, in standard deviations: less where one split is enough to learn the weights."""
+    return 1.0 if max_splits(queries) > 1 else 0.5
 
 
 @final
@@ -111,15 +126,18 @@ class _Estimators:
         shrunken: Real,
         measured: Sequence[Measurement],
         meter: WorkMeter,
+        spreads: Sequence[Sequence[float]],
         starts: Sequence[LatentClassModel] = (),
-    ) -> tuple[list[Real], list[LatentClassModel]]:
+    ) -> tuple[list[Real], list[list[Real]], list[LatentClassModel]]:
         """The nearest non-negative answers, and those of the models. All have as many rows as the shrunken ones.
 
+        spreads: Of each latent-class model.
         starts: The latent-class models from which the fits of others start, so that both are near the same minima:
             weights that are learnt from one then suit the other. Empty for a split, whose estimates may not know its
             held-out part.
 
-        Returns the latent-class models as well.
+        Returns the latent-class models as well, and apart from the other estimates, for each of these models, its
+        answers as ``corrected_answers`` returns them.
         """
         queries, residuals = self.queries, Residuals(measured)
         rows = max(1.0, float(shrunken[: queries.sizes[0]].sum()))
@@ -130,7 +148,59 @@ class _Estimators:
             LatentClassModel.fitted(residuals, queries, rows, number, np.random.default_rng(seed), meter, start)
             for number, seed, start in zip_longest(self.classes, self.seeds, starts)
         ]
-        return [*estimates, *(model.answers(queries, rows) for model in models)], models
+        corrected = [
+            corrected_answers(model, residuals, queries, rows, of_model, meter)
+            for model, of_model in zip(models, spreads, strict=True)
+        ]
+        return estimates, corrected, models
+
+
+@final
+@dataclass(eq=False)
+class _SpreadChoice:
+    """Which spread of a latent-class model is nearest to the held-out values of all splits.
+
+    distances: Sums over the splits, float64 [spreads].
+    """
+
+    queries: Marginals
+    weights: Mapping[Clique, float]
+    spreads: Sequence[float]
+    distances: Real = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.distances = np.zeros(len(self.spreads))
+
+    @property
+    def chosen(self) -> Sequence[float]:
+        """The best spread until now; empty where there is none to choose."""
+        return [self.spreads[int(self.distances.argmin())]] if self.spreads else []
+
+    def best(self, corrected: Sequence[Real], held_out: Residuals) -> Real:
+        """The answers with the best spread until now; the only ones where none were corrected."""
+        if len(corrected) == 1:  # No work remained, or there is no choice.
+            return corrected[0]
+        self.distances += [squared_distance(answers, held_out, self.queries, self.weights) for answers in corrected]
+        return corrected[int(self.distances.argmin())]
+
+
+def squared_distance(estimate: Real, held_out: Residuals, queries: Marginals, weights: Mapping[Clique, float]) -> float:
+    """The squared distance of an estimate from held-out residuals, as ``mean_weights`` measures it."""
+    own, influence = _residuals(queries, estimate), _influence(queries, weights)
+    return float(
+        sum(
+            of_part * ((held_out.residual(part)[0].ravel() - own[part]) ** 2).sum()
+            for part, of_part in influence.items()
+        )
+    )
+
+
+def _without_negative(answers: Real, residuals: Residuals, queries: Marginals) -> Real:
+    """The nearest non-negative answers with as many rows: a corrected model may expect less than no rows in a cell."""
+    if answers.min() >= 0:
+        return answers
+    rows = max(1.0, float(answers[: queries.sizes[0]].sum()))
+    return nonnegative_consistent(queries, answers, residuals.answers(queries).stddev, rows, _NEAREST)
 
 
 def _nearest(residuals: Residuals, queries: Marginals, rows: float) -> Real:

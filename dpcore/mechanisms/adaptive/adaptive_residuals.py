@@ -17,6 +17,7 @@ from dpcore.errors import ConfigError
 from dpcore.estimation.graphical.answering.model import GraphicalModel
 from dpcore.estimation.reconstruction.bounded_model import bounded_model
 from dpcore.estimation.reconstruction.residuals import Residuals
+from dpcore.estimation.reconstruction.sample_posterior import SPREADS, is_possible
 from dpcore.estimation.reconstruction.scale_mixture import SIZES
 from dpcore.estimation.reconstruction.shrunken import LARGEST_CLOSURE, residual_sizes, shrunken_answers
 from dpcore.estimation.reconstruction.weighted_mean import weighted_mean
@@ -190,7 +191,8 @@ class AdaptiveResiduals:
             meter = meter.part(1 if self.model == "none" else self.constants.mean_work)
             values = weighted_mean(  # ESTIMATE
                 values, (first, second), queries, _weights(workload), total=total, max_cells=max_cells,
-                classes=self._classes(workload, noise), generator=generator, meter=meter,
+                classes=self._classes(workload, noise), spreads=self._spreads(workload, noise), generator=generator,
+                meter=meter,
             )  # fmt: skip
         work.report(_ANSWERED)
         model = self._model_of_rows(residuals, workload, values, work)  # ESTIMATE
@@ -256,8 +258,9 @@ class AdaptiveResiduals:
         ]
 
     def _with_mean(self, cost: Cost, workload: Workload, noise: float, condition: str = "") -> Cost:
+        queries, spreads = table_marginals(workload, "adaptive_residuals"), self._spreads(workload, noise)
         max_cells, classes = self._max_model_cells(workload, noise), self._classes(workload, noise)
-        return with_mean(cost, table_marginals(workload, "adaptive_residuals"), max_cells, classes, condition)
+        return with_mean(cost, queries, max_cells, classes, spreads, condition)
 
     def _classes(self, workload: Workload, noise: float) -> tuple[int, ...]:
         """The numbers of classes of the latent-class models in the weighted mean."""
@@ -271,7 +274,19 @@ class AdaptiveResiduals:
         """
         queries, constants = table_marginals(workload, "adaptive_residuals"), self.constants
         is_large = queries.size > constants.mean_answers or max(queries.sizes) > constants.class_cells
-        return math.inf if is_large or max(map(len, queries.cliques)) < 2 else constants.class_noise
+        if is_large or max(map(len, queries.cliques)) < 2:
+            return math.inf
+        return constants.corrected_noise[0] if self._may_correct(workload) else constants.class_noise
+
+    def _may_correct(self, workload: Workload) -> bool:
+        """Whether covariances are small enough to correct latent-class models."""
+        queries = table_marginals(workload, "adaptive_residuals")
+        return all(is_possible(queries, number) for number in self.constants.classes)
+
+    def _spreads(self, workload: Workload, noise: float) -> tuple[float, ...]:
+        """Those of the latent-class models' corrections; empty where there are none."""
+        least, largest = self.constants.corrected_noise
+        return SPREADS if least <= noise <= largest and self._may_correct(workload) else ()
 
     def _has_small(self, workload: Workload) -> bool:
         queries = table_marginals(workload, "adaptive_residuals")

@@ -8,6 +8,10 @@ from typing import Final, NamedTuple
 
 from dpcore.errors import DomainTooLargeError
 from dpcore.estimation.reconstruction.latent_classes import bytes_of_fit, reads_of_fit
+from dpcore.estimation.reconstruction.sample_posterior import (
+    bytes_of_posterior,
+    reads_of_posterior,
+)
 from dpcore.estimation.reconstruction.shrunken import LARGEST_CLOSURE
 from dpcore.estimation.reconstruction.weighted_mean import max_splits
 from dpcore.mechanisms.shared.pgm_common import CELLS_IN_MB, COPIES, modelled_domain, uniform_note
@@ -91,13 +95,19 @@ def with_rows(cost: Cost, queries: Marginals, max_model_mb: float) -> Cost:
 
 
 def with_mean(
-    cost: Cost, queries: Marginals, max_cells: float | None, classes: Sequence[int], condition: str = ""
+    cost: Cost,
+    queries: Marginals,
+    max_cells: float | None,
+    classes: Sequence[int],
+    spreads: Sequence[float],
+    condition: str = "",
 ) -> Cost:
     """The cost with that of other estimates, and of all from thinned values, by which they are weighted.
 
     max_cells: Of the graphical models; infinite if they hold all marginals, 0 for no models, None for no other
         estimates.
     classes: The numbers of classes of the latent-class models.
+    spreads: Of their corrections; empty for none.
     condition: On what it depends whether there are such models; empty if it is known.
     """
     if max_cells is None:
@@ -105,9 +115,14 @@ def with_mean(
     splits, shrunken = max_splits(queries), cost_of_estimates(queries).seconds
     reads, cells, estimates = 0.0, 0.0, ["these estimates", "the nearest non-negative ones"]
     seconds = splits * shrunken + (1 + splits) * _NEAREST * shrunken
+    class_bytes = max((bytes_of_fit(queries, number) for number in classes), default=0)
     if classes:
         reads += sum(reads_of_fit(queries, number) for number in classes)
         estimates.append("latent-class models")
+    if classes and spreads:
+        reads += sum(reads_of_posterior(queries, number, len(spreads)) for number in classes)
+        estimates[-1] += " that are corrected by what the rows stray from them"
+        class_bytes = max(class_bytes, bytes_of_posterior(queries, max(classes)))
     if max_cells:
         shape, choice = _fit_of_mean(queries, max_cells)
         held = "all marginals" if math.isinf(max_cells) else f"at most {max_cells:,.0f} cells"
@@ -122,7 +137,7 @@ def with_mean(
         cost.seconds + seconds,
         max(cost.cells, cells),
         (note, *cost.notes),
-        max((bytes_of_fit(queries, number) for number in classes), default=0),
+        class_bytes,
     )
 
 

@@ -1,0 +1,272 @@
+"""Estimates of marginals from measured residuals and a latent-class model of the population that the rows come from.
+
+The model says what is expected of the residuals, and how far a sample of so many rows strays from that: by little where
+few rows are expected, and by much where there are many. The residuals of different sets stray together. A measurement
+therefore tells more than what it measures, because all that strays with it is corrected as well.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from itertools import combinations, pairwise
+from typing import Final, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpcore.domain import Clique, Domain
+from dpcore.estimation.graphical.fitting.work import UNIT, WorkMeter
+from dpcore.estimation.reconstruction.latent_classes import LatentClassModel
+from dpcore.estimation.reconstruction.residuals import Residuals, residuals_of_table
+from dpcore.estimation.reconstruction.shrunken import LARGEST_CLOSURE
+from dpcore.queries import Marginals
+from dpcore.workload import downward_closure
+
+Real = NDArray[np.float64]
+SPREADS: Final = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0)
+"""Variances of what the rows stray, as multiples of those of a sample from the model: the model may be wrong."""
+_LARGEST_FREEDOM: Final = 4096  # Rows and columns of a matrix that is solved.
+_MOST_PRODUCTS: Final = 1 << 33  # Multiplications for a covariance.
+_ENTRIES: Final = 1 << 22  # Of a factor of the covariance, held in memory at once.
+# CPU seconds of a multiplication for a covariance, of a set and one below it, of a multiplication to solve for a
+# spread, and of a set for a spread. Measured.
+_SECONDS: Final = (1e-10, 1.5e-5, 1.5e-11, 5e-5)
+
+
+def corrected_answers(
+    model: LatentClassModel,
+    residuals: Residuals,
+    queries: Marginals,
+    rows: float,
+    spreads: Sequence[float],
+    meter: WorkMeter,
+) -> list[Real]:
+    """A model's answers, corrected by the residuals with each of the spreads; float64 [queries.size] each, in counts.
+
+    spreads: Those of ``SamplePosterior.estimates``. If there are none, or not enough work remains, the model's own
+        answers are the only ones.
+    meter: Counts the work.
+    """
+    answers = model.answers(queries, rows)
+    reads = reads_of_posterior(queries, len(model.table[-1]), len(spreads)) if spreads else 0.0
+    if not spreads or reads > meter.remaining:
+        return [answers]
+    meter.spend(reads)
+    return SamplePosterior.of(model, queries).estimates(answers, residuals, rows, spreads)
+
+
+def is_possible(queries: Marginals, classes: int) -> bool:
+    """Whether a covariance is small enough: at most 4,096 rows, and 2^33 multiplications."""
+    return _all_freedom(queries) <= _LARGEST_FREEDOM and _products(queries, classes) <= _MOST_PRODUCTS
+
+
+def reads_of_posterior(queries: Marginals, classes: int, spreads: int) -> float:
+    """The work of one covariance, and the estimates of so many spreads from it, in reads."""
+    per_product, per_pair, per_solved, per_set = _SECONDS
+    parts = _parts(queries)
+    of_covariance = per_product * _products(queries, classes) + per_pair * sum(2 ** len(part) for part in parts)
+    of_spread = per_solved * _all_freedom(queries) ** 3 + per_set * (len(parts) + 2 * len(queries.cliques))
+    return float(UNIT * (of_covariance + spreads * of_spread))
+
+
+def bytes_of_posterior(queries: Marginals, classes: int) -> int:
+    """Memory of the covariance, of what is solved, and of a factor."""
+    freedom = _all_freedom(queries)
+    return 8 * (4 * freedom**2 + 2 * min(_ENTRIES, freedom * classes * max(queries.sizes)))
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class SamplePosterior:
+    """How the residuals of a sample stray from those that a model expects.
+
+    A residual is written in an orthonormal basis of its tables. Its coordinates are sums, over the rows, of functions
+    of a row, whose covariance under the model is C.
+
+    queries: At least one marginal, for which the covariance ``is_possible``.
+    covariance: C, float64 [freedom, freedom], with the sets of attributes in the order of ``_parts``.
+    """
+
+    queries: Marginals
+    covariance: Real
+
+    @classmethod
+    def of(cls, model: LatentClassModel, queries: Marginals) -> SamplePosterior:
+        """The covariance under a model of the attributes that the queries name.
+
+        In a class, the functions of a set are products over its attributes of a centred function plus its mean: sums,
+        over the sets below, of what is centred there times the means elsewhere. What is centred on different sets is
+        uncorrelated, because the attributes are independent. So C is a sum over sets and classes.
+        """
+        domain, classes = queries.domain, _Classes.of(model, queries.domain)
+        freedom = [_freedom(domain, part) for part in _parts(queries)]
+        spans = pairwise([0, *np.cumsum(freedom).tolist()])
+        columns = {part: np.arange(*span) for part, span in zip(_parts(queries), spans, strict=True)}
+        covariance = np.zeros((sum(freedom), sum(freedom)))
+        for below, above in _supersets(queries).items():
+            here = np.concatenate([columns[part] for part in above])
+            step = max(1, _ENTRIES // (len(here) * domain.size(below)))
+            for first in range(0, len(classes.roots), step):
+                some = classes.only(slice(first, first + step))
+                factor = np.concatenate([some.factor(part, below) for part in above], axis=1)
+                flat = np.moveaxis(factor, 0, 1).reshape(len(here), -1)
+                covariance[np.ix_(here, here)] += flat @ flat.T
+        means = np.concatenate([classes.mean(part) for part in _parts(queries)])
+        return cls(queries, covariance - np.multiply.outer(means, means))
+
+    def estimates(self, expected: Real, residuals: Residuals, rows: float, spreads: Sequence[float]) -> list[Real]:
+        """Consistent estimates of the answers, each float64 [queries.size], in counts, one for each spread.
+
+        expected: float64 [queries.size], the model's answers for so many rows.
+        residuals: Of all subsets of the cliques.
+        rows: The number of rows n, above 0.
+        spreads: Factors s of the covariance.
+
+        The coordinates of the residuals have the prior N(m, s n C) around those m of the expected answers. With noise
+        of the variances v they are measured as y, and their posterior mean is m + s n C (s n C + diag v)^-1 (y - m).
+        """
+        domain, expected_residuals = self.queries.domain, dict[Clique, Real]()
+        for clique, table in zip(self.queries.cliques, self.queries.split(expected), strict=True):
+            expected_residuals |= residuals_of_table(domain, clique, np.asarray(table, dtype=np.float64))
+        differences, variances = [np.empty(0)], [np.empty(0)]
+        for part in _parts(self.queries):
+            measured, variance = residuals.residual(part)
+            differences.append(_coordinates(domain, part, measured - expected_residuals[part]))
+            variances.append(np.full(_freedom(domain, part), variance))
+        difference, noise = np.concatenate(differences), np.concatenate(variances)
+        return [expected + self._answers(self._strayed(spread * rows, difference, noise)) for spread in spreads]
+
+    def _strayed(self, factor: float, difference: Real, noise: Real) -> Real:
+        """factor C (factor C + diag noise)^-1 difference, float64 [freedom]."""
+        total = factor * self.covariance
+        total.flat[:: len(total) + 1] += noise
+        return factor * (self.covariance @ np.linalg.solve(total, difference))
+
+    def _answers(self, coordinates: Real) -> Real:
+        """What residuals with these coordinates add to the answers, float64 [queries.size]."""
+        domain, parts = self.queries.domain, _parts(self.queries)
+        ends = np.cumsum([_freedom(domain, part) for part in parts])
+        split = zip(parts, np.split(coordinates, ends[:-1]), strict=True)
+        tables = {part: _residual(domain, part, own) for part, own in split}
+        return np.concatenate([_marginal(domain, clique, tables).ravel() for clique in self.queries.cliques])
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class _Classes:
+    """The functions of single attributes in each class, in an orthonormal basis of the vectors of sum 0.
+
+    roots: Square roots of the shares of the classes, float64 [classes].
+    means: Of each attribute, float64 [classes, values - 1].
+    factors: Of each attribute, float64 [classes, values - 1, values]: F with the covariance F F'.
+    """
+
+    roots: Real
+    means: Mapping[str, Real]
+    factors: Mapping[str, Real]
+
+    @classmethod
+    def of(cls, model: LatentClassModel, domain: Domain) -> _Classes:
+        means, factors = dict[str, Real](), dict[str, Real]()
+        for name, (first, end) in zip(model.names, pairwise(model.first.tolist()), strict=True):
+            shares, basis = model.table[first:end].T, _basis(end - first)
+            shares = shares / shares.sum(axis=1, keepdims=True)
+            means[name] = shares @ basis
+            # With p the shares, diag p - p p' = G G' for G = (I - p 1') diag p^(1/2).
+            centred = np.eye(end - first) - shares[:, :, np.newaxis]
+            factors[name] = basis.T @ (centred * np.sqrt(shares)[:, np.newaxis, :])
+        return cls(np.sqrt(model.table[-1] / model.table[-1].sum()), means, factors)
+
+    def only(self, chosen: slice) -> _Classes:
+        """Some of the classes."""
+        means = {name: values[chosen] for name, values in self.means.items()}
+        return _Classes(self.roots[chosen], means, {name: values[chosen] for name, values in self.factors.items()})
+
+    def factor(self, part: Clique, below: Clique) -> Real:
+        """Of the functions of a set, what is centred on the attributes below: float64 [classes, freedom, cells below].
+
+        Its product with its transpose, summed over the classes, is a part of the covariance.
+        """
+        product = self.roots[:, np.newaxis, np.newaxis]
+        for name in part:
+            own = self.factors[name] if name in below else self.means[name][:, :, np.newaxis]
+            joint = np.einsum("kab,kcd->kacbd", product, own)
+            product = joint.reshape(len(own), joint.shape[1] * joint.shape[2], joint.shape[3] * joint.shape[4])
+        return product
+
+    def mean(self, part: Clique) -> Real:
+        """The means of the functions of a set, float64 [freedom]."""
+        return np.asarray(self.roots @ self.factor(part, ())[:, :, 0])
+
+
+def _parts(queries: Marginals) -> list[Clique]:
+    """The sets below the cliques that have a residual, without the empty one, smaller ones first."""
+    domain, closure = queries.domain, downward_closure(queries.cliques, LARGEST_CLOSURE)
+    parts = (domain.canonical(part) for part in closure if part and min(domain.shape(part)) > 1)
+    return sorted(parts, key=lambda part: (len(part), domain.axes(part)))
+
+
+def _supersets(queries: Marginals) -> dict[Clique, list[Clique]]:
+    """For each set, and the empty one, those of ``_parts`` that contain it."""
+    above: dict[Clique, list[Clique]] = {}
+    for part in _parts(queries):
+        for order in range(len(part) + 1):
+            for below in combinations(part, order):
+                above.setdefault(below, []).append(part)
+    return above
+
+
+def _freedom(domain: Domain, part: Clique) -> int:
+    """The coordinates of a residual."""
+    return math.prod(size - 1 for size in domain.shape(part))
+
+
+def _all_freedom(queries: Marginals) -> int:
+    closure = downward_closure(queries.cliques, LARGEST_CLOSURE)
+    return sum(_freedom(queries.domain, part) for part in closure if part)
+
+
+def _products(queries: Marginals, classes: int) -> int:
+    """The multiplications of a covariance."""
+    domain = queries.domain
+    widths = {below: sum(_freedom(domain, part) for part in above) for below, above in _supersets(queries).items()}
+    return sum(classes * domain.size(below) * width**2 for below, width in widths.items())
+
+
+def _basis(size: int) -> Real:
+    """Orthonormal vectors of sum 0, float64 [size, size - 1]."""
+    basis = np.triu(np.ones((size, size)))[:, : size - 1]
+    basis[np.arange(1, size), np.arange(size - 1)] = -np.arange(1.0, size)
+    return np.asarray(basis / np.sqrt((basis**2).sum(axis=0)))
+
+
+def _coordinates(domain: Domain, part: Clique, residual: Real) -> Real:
+    """The coordinates of a residual, float64 [freedom]."""
+    for axis, size in enumerate(domain.shape(part)):
+        residual = np.moveaxis(np.tensordot(_basis(size), residual, axes=(0, axis)), 0, axis)
+    return residual.ravel()
+
+
+def _residual(domain: Domain, part: Clique, coordinates: Real) -> Real:
+    """The residual with these coordinates."""
+    residual = coordinates.reshape([size - 1 for size in domain.shape(part)])
+    for axis, size in enumerate(domain.shape(part)):
+        residual = np.moveaxis(np.tensordot(_basis(size), residual, axes=(1, axis)), 0, axis)
+    return residual
+
+
+def _marginal(domain: Domain, clique: Clique, residuals: Mapping[Clique, Real]) -> Real:
+    """The sum of the residuals below a clique, each spread evenly over the other attributes."""
+    names = domain.canonical(clique)
+    shape = domain.shape(names)
+    varying = [name for name, size in zip(names, shape, strict=True) if size > 1]
+    parts = [part for order in range(1, len(varying) + 1) for part in combinations(varying, order)]
+    spread = []
+    for part in parts:
+        own = [size if name in part else 1 for name, size in zip(names, shape, strict=True)]
+        spread.append(residuals[part].reshape(own) * math.prod(own) / math.prod(shape))
+    table: Real = reduce(np.add, spread, np.zeros(shape))
+    return np.transpose(table, [names.index(name) for name in clique])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import platform
 from importlib import metadata
 
-VERSION = "0.25.0"
+VERSION = "0.26.0"
 
 # Packages that draw, compute or write the numbers of a release.
 _DEPENDENCIES = ("numpy", "scipy", "numba", "highspy", "pyarrow")

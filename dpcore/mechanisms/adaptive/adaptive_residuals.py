@@ -85,8 +85,9 @@ class AdaptiveResiduals:
     Other estimates are made from the same values: the nearest non-negative answers; if the noise is at least .1 % of
     the rows and one small graphical model holds all marginals, those of this model; if it is at least 1 % and the
     marginals have few cells, those of a graphical model of bounded size; and if it is at least .1 %, those of two
-    latent-class models. The answers are a weighted mean of all of them. Which weights leave the least error is learnt
-    from the noisy values.
+    latent-class models. For few small marginals these are there from .03 % on, and up to 3 % they are corrected by what
+    the rows, a sample, stray from the models. The answers are a weighted mean of all of them. Which weights leave the
+    least error is learnt from the noisy values.
 
     model: With "graphical", a graphical model is fitted to the estimates, and there are synthetic rows. It holds as
         many of the marginals as its size allows, so that rows may be further from the data than the answers, which
@@ -106,8 +107,8 @@ class AdaptiveResiduals:
     Guarantee: the budget's, by adaptive composition of the kernel's measurements; the rest is post-processing.
 
     Source: Xiao, He, Zhang and Kifer (2023) for residuals; this project for the estimates
-    (``dpcore.estimation.reconstruction.shrunken``, ``latent_classes``, ``weighted_mean``) and for the second call
-    (``dpcore.strategies.residual_planning.remaining_error``).
+    (``dpcore.estimation.reconstruction.shrunken``, ``latent_classes``, ``sample_posterior``, ``weighted_mean``), and
+    for the second call (``dpcore.strategies.residual_planning.remaining_error``).
     """
 
     traits: ClassVar[Traits] = Traits(

@@ -26,7 +26,7 @@ from dpcore.queries import Marginals
 from dpcore.workload import downward_closure
 
 Real = NDArray[np.float64]
-SPREADS: Final = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0)
+SPREADS: Final = (1.0, 3.0, 10.0, 30.0)
 """Variances of what the rows stray, as multiples of those of a sample from the model: the model may be wrong."""
 _LARGEST_FREEDOM: Final = 4096  # Rows and columns of a matrix that is solved.
 _MOST_PRODUCTS: Final = 1 << 33  # Multiplications for a covariance.

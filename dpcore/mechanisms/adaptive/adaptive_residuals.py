@@ -282,7 +282,7 @@ class AdaptiveResiduals:
     def _may_correct(self, workload: Workload) -> bool:
         """Whether covariances are small enough to correct latent-class models."""
         queries = table_marginals(workload, "adaptive_residuals")
-        return all(is_possible(queries, number) for number in self.constants.classes)
+        return is_possible(queries, max(self.constants.classes, default=0))
 
     def _spreads(self, workload: Workload, noise: float) -> tuple[float, ...]:
         """Those of the latent-class models' corrections; empty where there are none."""

@@ -84,7 +84,7 @@ def weighted_mean(
     choices = [_SpreadChoice(queries, weights, spreads) for _ in classes]
     stddev, limit = _PRIOR_STDDEV, meter.remaining / (1 + max_splits(queries))
     while stddev > _MAX_STDDEV and len(learnt) < max_splits(queries):
-        training, added = thinned(measured, generator, _added_noise(queries))
+        training, added = thinned(measured, generator, _added_noise(queries, spreads))
         held_out, shrunken = Residuals(added), shrunken_answers(Residuals(training), queries, total)
         every = [spreads for _ in classes]
         others, corrected, models = estimators.estimates(shrunken, training, WorkMeter(limit, meter), every)
@@ -102,9 +102,9 @@ def max_splits(queries: Marginals) -> int:
     return _MAX_SPLITS if queries.size <= _FEW_ANSWERS else 1
 
 
-def _added_noise(queries: Marginals) -> float:
-    """How much noise a split adds, in standard deviations: less where one split is enough to learn the weights."""
-    return 1.0 if max_splits(queries) > 1 else 0.5
+def _added_noise(queries: Marginals, spreads: Sequence[float]) -> float:
+    """How much noise a split adds, in standard deviations: less for many answers with little noise."""
+    return 0.5 if spreads and max_splits(queries) == 1 else 1.0
 
 
 @final

@@ -173,8 +173,8 @@ class _SpreadChoice:
 
     @property
     def chosen(self) -> Sequence[float]:
-        """The best spread until now; empty where there is none to choose."""
-        return [self.spreads[int(self.distances.argmin())]] if self.spreads else []
+        """The best spread; empty where no split had corrected answers, so that the last fit has none either."""
+        return [self.spreads[int(self.distances.argmin())]] if self.distances.any() else []
 
     def best(self, corrected: Sequence[Real], held_out: Residuals) -> Real:
         """The answers with the best spread until now; the only ones where none were corrected."""

@@ -8,10 +8,7 @@ from typing import Final, NamedTuple
 
 from dpcore.errors import DomainTooLargeError
 from dpcore.estimation.reconstruction.latent_classes import bytes_of_fit, reads_of_fit
-from dpcore.estimation.reconstruction.sample_posterior import (
-    bytes_of_posterior,
-    reads_of_posterior,
-)
+from dpcore.estimation.reconstruction.sample_posterior import bytes_of_posterior, reads_of_posterior
 from dpcore.estimation.reconstruction.shrunken import LARGEST_CLOSURE
 from dpcore.estimation.reconstruction.weighted_mean import max_splits
 from dpcore.mechanisms.shared.pgm_common import CELLS_IN_MB, COPIES, modelled_domain, uniform_note

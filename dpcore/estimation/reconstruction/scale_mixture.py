@@ -25,7 +25,8 @@ from scipy.special import logsumexp
 Real = NDArray[np.float64]
 _SCALES: Final = np.concatenate([[0.0], 4.0 ** np.arange(-12, 6, 0.5)])  # The grid of g for N(0, g e^1.5).
 _EVEN_SCALES: Final = 4.0 ** np.arange(-4.0, 9.0)  # The grid of g for N(0, g m).
-_OPEN: Final = 0.1  # For the sizes: the chance that a table is like none of the others.
+# For the sizes: the chance that a table is like none of the others is that of 3 tables among all, at most 0.1.
+_OPEN_TABLES, _MAX_OPEN = 3.0, 0.1
 _RATIO: Final = 4.0
 SIZES: Final = np.concatenate([[0.0], _RATIO ** np.arange(-6.0, 26.0)])
 """The prior variances that a cell may have, in counts^2."""
@@ -93,10 +94,13 @@ class Posterior:
     def sizes(self) -> Iterator[Real]:
         """For each group float64 [tables, levels]: the chances that a cell has each variance of ``SIZES``.
 
-        Each table has with chance 0.1 a prior that is spread evenly over the grid: the sizes decide what is measured
-        next, and overlooking a signal costs more than measuring noise.
+        Each table has, with a small chance, a prior that is spread evenly over the grid: the sizes decide what is
+        measured next, and overlooking a signal costs more than measuring noise. The more tables there are, the surer
+        is what was learnt from all of them, and the smaller is this chance.
         """
-        wider = (1 - _OPEN) * self.prior + _OPEN / len(self.prior)
+        tables = sum(len(group.deviations) for group in self.groups)
+        is_open = min(_MAX_OPEN, _OPEN_TABLES / max(1, tables))
+        wider = (1 - is_open) * self.prior + is_open / len(self.prior)
         for group, log_likelihoods in zip(self.groups, self.log_likelihoods, strict=True):
             yield _sizes(group, _responsibilities(log_likelihoods, wider))
 

@@ -78,3 +78,16 @@ def test_sizes_are_those_of_the_deviations() -> None:
     above_noise = sizes[:, noise**2 < SIZES].sum(axis=1)
     assert np.median(above_noise[:20]) < 0.1
     assert above_noise[20:].min() > 0.95
+
+
+def test_among_many_tables_without_signal_fewer_are_taken_for_large() -> None:
+    generator = np.random.default_rng(4)
+    signs, noise = np.array([[1.0, -1.0], [-1.0, 1.0]]), 5.0
+
+    def large(count: int) -> float:
+        deviations = noise * generator.standard_normal((count, 1, 1)) * signs / 2
+        expected, variances = np.full((count, 2, 2), 100.0), np.full(count, noise**2)
+        (sizes,) = posterior_deviations([NoisyTables(deviations, expected, variances)]).sizes()
+        return float(np.median(sizes[:, noise**2 < SIZES].sum(axis=1)))
+
+    assert 0 < large(3_000) < large(30) / 10

@@ -74,7 +74,7 @@ class Domain:
 
     def axes(self, clique: Iterable[str]) -> tuple[int, ...]:
         """Positions of the attributes of a clique, in the order of the clique."""
-        return tuple(self.index(name) for name in clique)
+        return tuple(map(self.index, clique))
 
     def canonical(self, clique: Iterable[str]) -> Clique:
         """The clique with its attributes in the order of the domain. Raises ValueError for a repeated attribute."""

@@ -263,15 +263,41 @@ def residuals_of_table(domain: Domain, clique: Clique, table: NDArray[np.float64
 
     The keys are in the order of the domain, without attributes of one value. Each table has the shape of its key.
     """
-    names = domain.canonical(clique)
-    ordered = table.reshape(domain.shape(clique)).transpose([clique.index(name) for name in names])
-    residuals: dict[Clique, Matrix] = {(): ordered}
-    for name, size in zip(names, domain.shape(names), strict=True):
-        # The attribute's axis is the first one: it is summed out, or centred and moved to the end.
-        split = {part: tensor.sum(axis=0) for part, tensor in residuals.items()}
+    return residuals_of_answers(Marginals(domain, (clique,)), table.ravel())
+
+
+def residuals_of_answers(queries: Marginals, answers: NDArray[np.float64]) -> dict[Clique, Matrix]:
+    """The residual of each part of the cliques, as ``residuals_of_table`` returns them.
+
+    answers: float64 [queries.size]. Of a part of several cliques, the first of one shape tells the residual; they are
+        all equal in consistent answers.
+    """
+    domain, of_shapes = queries.domain, dict[tuple[int, ...], list[tuple[Clique, Matrix]]]()
+    for clique, table in zip(queries.cliques, queries.split(answers), strict=True):
+        names = domain.canonical(clique)
+        ordered = table.reshape(domain.shape(clique)).transpose([clique.index(name) for name in names])
+        of_shapes.setdefault(ordered.shape, []).append((names, np.asarray(ordered, dtype=np.float64)))
+    residuals: dict[Clique, Matrix] = {}
+    for of_shape in of_shapes.values():
+        for axes, centred in _centred_parts(np.stack([table for _, table in of_shape])).items():
+            for (names, _), residual in zip(of_shape, centred, strict=True):
+                residuals.setdefault(tuple(names[axis] for axis in axes), residual)
+    return residuals
+
+
+def _centred_parts(tables: Matrix) -> dict[tuple[int, ...], Matrix]:
+    """For each set of axes with more than one value, the residuals of tables of one shape.
+
+    tables: float64 [tables, *shape]. Axis 0 of the sets is the first of the shape.
+    """
+    residuals: dict[tuple[int, ...], Matrix] = {(): tables}
+    for axis, size in enumerate(tables.shape[1:]):
+        # This axis comes after the one of the tables: it is summed out, or centred and moved to the end.
+        split = {axes: tensor.sum(axis=1) for axes, tensor in residuals.items()}
         if size > 1:
             split |= {
-                (*part, name): np.moveaxis(tensor - tensor.mean(axis=0), 0, -1) for part, tensor in residuals.items()
+                (*axes, axis): np.moveaxis(tensor - tensor.mean(axis=1, keepdims=True), 1, -1)
+                for axes, tensor in residuals.items()
             }
         residuals = split
     return residuals

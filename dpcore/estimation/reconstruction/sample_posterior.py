@@ -8,19 +8,19 @@ therefore tells more than what it measures, because all that strays with it is c
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import reduce
 from itertools import combinations, pairwise
 from typing import Final, final
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import cho_factor, cho_solve
 
 from dpcore.domain import Clique, Domain
 from dpcore.estimation.graphical.fitting.work import UNIT, WorkMeter
 from dpcore.estimation.reconstruction.latent_classes import LatentClassModel
-from dpcore.estimation.reconstruction.residuals import Residuals, residuals_of_table
+from dpcore.estimation.reconstruction.residuals import Residuals, residuals_of_answers
 from dpcore.estimation.reconstruction.shrunken import LARGEST_CLOSURE
 from dpcore.queries import Marginals
 from dpcore.workload import downward_closure
@@ -128,30 +128,30 @@ class SamplePosterior:
         The coordinates of the residuals have the prior N(m, s n C) around those m of the expected answers. With noise
         of the variances v they are measured as y, and their posterior mean is m + s n C (s n C + diag v)^-1 (y - m).
         """
-        domain, expected_residuals = self.queries.domain, dict[Clique, Real]()
-        for clique, table in zip(self.queries.cliques, self.queries.split(expected), strict=True):
-            expected_residuals |= residuals_of_table(domain, clique, np.asarray(table, dtype=np.float64))
-        differences, variances = [np.empty(0)], [np.empty(0)]
+        domain, expected_residuals = self.queries.domain, residuals_of_answers(self.queries, expected)
+        tables, variances = dict[Clique, Real](), [np.empty(0)]
         for part in _parts(self.queries):
             measured, variance = residuals.residual(part)
-            differences.append(_coordinates(domain, part, measured - expected_residuals[part]))
+            tables[part] = measured - expected_residuals[part]
             variances.append(np.full(_freedom(domain, part), variance))
-        difference, noise = np.concatenate(differences), np.concatenate(variances)
+        difference, noise = _coordinates(domain, tables), np.concatenate(variances)
         return [expected + self._answers(self._strayed(spread * rows, difference, noise)) for spread in spreads]
 
     def _strayed(self, factor: float, difference: Real, noise: Real) -> Real:
         """factor C (factor C + diag noise)^-1 difference, float64 [freedom]."""
         total = factor * self.covariance
         total.flat[:: len(total) + 1] += noise
-        return factor * (self.covariance @ np.linalg.solve(total, difference))
+        weights = cho_solve(cho_factor(total, lower=True, overwrite_a=True), difference)
+        return np.asarray(factor * (self.covariance @ weights))
 
     def _answers(self, coordinates: Real) -> Real:
         """What residuals with these coordinates add to the answers, float64 [queries.size]."""
-        domain, parts = self.queries.domain, _parts(self.queries)
-        ends = np.cumsum([_freedom(domain, part) for part in parts])
-        split = zip(parts, np.split(coordinates, ends[:-1]), strict=True)
-        tables = {part: _residual(domain, part, own) for part, own in split}
-        return np.concatenate([_marginal(domain, clique, tables).ravel() for clique in self.queries.cliques])
+        queries, parts = self.queries, _parts(self.queries)
+        tables = _residuals(queries.domain, parts, coordinates)
+        sums = dict[Clique, Real]()
+        for cliques in _of_shapes(queries.domain, queries.cliques):
+            sums |= zip(cliques, _marginals(queries.domain, cliques, tables), strict=True)
+        return np.concatenate([sums[clique].ravel() for clique in queries.cliques])
 
 
 @final
@@ -243,30 +243,55 @@ def _basis(size: int) -> Real:
     return np.asarray(basis / np.sqrt((basis**2).sum(axis=0)))
 
 
-def _coordinates(domain: Domain, part: Clique, residual: Real) -> Real:
-    """The coordinates of a residual, float64 [freedom]."""
-    for axis, size in enumerate(domain.shape(part)):
-        residual = np.moveaxis(np.tensordot(_basis(size), residual, axes=(0, axis)), 0, axis)
-    return residual.ravel()
+def _of_shapes(domain: Domain, cliques: Iterable[Clique]) -> Iterator[list[Clique]]:
+    """The cliques of each shape, so that all tables of one are computed at once."""
+    of_shapes: dict[tuple[int, ...], list[Clique]] = {}
+    for clique in cliques:
+        of_shapes.setdefault(domain.shape(clique), []).append(clique)
+    return iter(of_shapes.values())
 
 
-def _residual(domain: Domain, part: Clique, coordinates: Real) -> Real:
-    """The residual with these coordinates."""
-    residual = coordinates.reshape([size - 1 for size in domain.shape(part)])
-    for axis, size in enumerate(domain.shape(part)):
-        residual = np.moveaxis(np.tensordot(_basis(size), residual, axes=(1, axis)), 0, axis)
-    return residual
+def _coordinates(domain: Domain, residuals: Mapping[Clique, Real]) -> Real:
+    """The coordinates of residuals one after the other, float64 [freedom]."""
+    coordinates = dict[Clique, Real]()
+    for parts in _of_shapes(domain, residuals):
+        stacked = np.stack([residuals[part] for part in parts])
+        for axis, size in enumerate(domain.shape(parts[0]), start=1):
+            stacked = np.moveaxis(np.tensordot(stacked, _basis(size), axes=(axis, 0)), -1, axis)
+        coordinates |= zip(parts, stacked, strict=True)
+    return np.concatenate([np.empty(0), *(coordinates[part].ravel() for part in residuals)])
 
 
-def _marginal(domain: Domain, clique: Clique, residuals: Mapping[Clique, Real]) -> Real:
-    """The sum of the residuals below a clique, each spread evenly over the other attributes."""
-    names = domain.canonical(clique)
-    shape = domain.shape(names)
-    varying = [name for name, size in zip(names, shape, strict=True) if size > 1]
-    parts = [part for order in range(1, len(varying) + 1) for part in combinations(varying, order)]
-    spread = []
-    for part in parts:
-        own = [size if name in part else 1 for name, size in zip(names, shape, strict=True)]
-        spread.append(residuals[part].reshape(own) * math.prod(own) / math.prod(shape))
-    table: Real = reduce(np.add, spread, np.zeros(shape))
-    return np.transpose(table, [names.index(name) for name in clique])
+def _residuals(domain: Domain, parts: Sequence[Clique], coordinates: Real) -> dict[Clique, Real]:
+    """The residuals of sets with these coordinates, float64 [freedom], one set after the other."""
+    ends = np.cumsum([_freedom(domain, part) for part in parts])
+    own = dict(zip(parts, np.split(coordinates, ends[:-1]), strict=True))
+    residuals = dict[Clique, Real]()
+    for alike in _of_shapes(domain, parts):
+        shape = domain.shape(alike[0])
+        stacked = np.stack([own[part].reshape([size - 1 for size in shape]) for part in alike])
+        for axis, size in enumerate(shape, start=1):
+            stacked = np.moveaxis(np.tensordot(stacked, _basis(size), axes=(axis, 1)), -1, axis)
+        residuals |= zip(alike, stacked, strict=True)
+    return residuals
+
+
+def _marginals(domain: Domain, cliques: Sequence[Clique], residuals: Mapping[Clique, Real]) -> Real:
+    """For cliques of one shape, float64 [cliques, *shape]: the sum of the residuals of all sets below each.
+
+    Each is spread evenly over the other attributes.
+    """
+    shape = domain.shape(cliques[0])
+    varying = [axis for axis, size in enumerate(shape) if size > 1]
+    tables = np.zeros((len(cliques), *shape))
+    for axes in (axes for order in range(1, len(varying) + 1) for axes in combinations(varying, order)):
+        stacked = np.stack([_in_order(domain, tuple(clique[axis] for axis in axes), residuals) for clique in cliques])
+        own = [size if axis in axes else 1 for axis, size in enumerate(shape)]
+        tables += stacked.reshape(-1, *own) * (math.prod(own) / math.prod(shape))
+    return tables
+
+
+def _in_order(domain: Domain, part: Clique, residuals: Mapping[Clique, Real]) -> Real:
+    """The residual with axes in the order of the set."""
+    canonical = domain.canonical(part)
+    return np.transpose(residuals[canonical], [canonical.index(name) for name in part])

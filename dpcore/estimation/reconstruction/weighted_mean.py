@@ -27,7 +27,7 @@ from dpcore.estimation.graphical.fitting.work import WorkMeter
 from dpcore.estimation.reconstruction.bounded_model import bounded_nodes
 from dpcore.estimation.reconstruction.latent_classes import LatentClassModel
 from dpcore.estimation.reconstruction.nonnegative import nonnegative_consistent
-from dpcore.estimation.reconstruction.residuals import Residuals, residuals_of_table
+from dpcore.estimation.reconstruction.residuals import Residuals, residuals_of_answers
 from dpcore.estimation.reconstruction.sample_posterior import corrected_answers
 from dpcore.estimation.reconstruction.shrunken import shrunken_answers
 from dpcore.estimation.reconstruction.thinning import thinned
@@ -296,12 +296,8 @@ def _least_on_simplex(precision: Real, linear: Real) -> Real:
 
 
 def _residuals(queries: Marginals, values: Real) -> dict[Clique, Real]:
-    """The residual of each non-empty subset of the cliques, raveled, from consistent answers."""
-    residuals: dict[Clique, Real] = {}
-    for clique, table in zip(queries.cliques, queries.split(values), strict=True):
-        for part, residual in residuals_of_table(queries.domain, clique, np.asarray(table, dtype=np.float64)).items():
-            residuals.setdefault(part, residual.ravel())
-    return residuals
+    """The residual of each subset of the cliques, raveled, from consistent answers."""
+    return {part: residual.ravel() for part, residual in residuals_of_answers(queries, values).items()}
 
 
 def _influence(queries: Marginals, weights: Mapping[Clique, float]) -> dict[Clique, float]:

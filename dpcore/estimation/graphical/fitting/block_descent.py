@@ -251,8 +251,12 @@ def _centred(table: Vector, weights: Vector | None = None) -> Vector:
     With weights, weighted means are subtracted: each step minimises the weighted sum of squares over changes that are
     constant along the axis.
     """
-    for axis in range(table.ndim):
-        table = table - np.average(table, axis=axis, weights=weights, keepdims=True)
+    for axis, size in enumerate(table.shape):  # Not by np.average, which takes five times as long for small tables.
+        if weights is None:
+            table = table - np.add.reduce(table, axis, keepdims=True) / size
+        else:
+            sums = np.add.reduce(table * weights, axis, keepdims=True)
+            table = table - sums / np.add.reduce(weights, axis, keepdims=True)
     return table
 
 

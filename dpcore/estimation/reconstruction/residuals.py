@@ -281,7 +281,9 @@ def residuals_of_answers(queries: Marginals, answers: NDArray[np.float64]) -> di
     for of_shape in of_shapes.values():
         for axes, centred in _centred_parts(np.stack([table for _, table in of_shape])).items():
             for (names, _), residual in zip(of_shape, centred, strict=True):
-                residuals.setdefault(tuple(names[axis] for axis in axes), residual)
+                part = tuple(names[axis] for axis in axes)
+                if part not in residuals:
+                    residuals[part] = residual.copy()  # Not a view, which would keep the residuals of all cliques.
     return residuals
 
 

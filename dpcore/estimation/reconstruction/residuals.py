@@ -87,7 +87,8 @@ class Residuals:
                 raise ValueError(f"{type(queries).__name__}; want marginals")
             domains.append(queries.domain)
             for clique, table in zip(queries.cliques, queries.split(measurement.values), strict=True):
-                for part, residual in residuals_of_table(queries.domain, clique, table.astype(np.float64)).items():
+                own = Marginals(queries.domain, (clique,))
+                for part, residual in residuals_of_answers(own, np.asarray(table).ravel()).items():
                     variance = table.size / residual.size * measurement.stddev**2
                     estimates.setdefault(part, []).append((residual, 1 / max(variance, _MIN_VARIANCE)))
         if not domains or any(domain != domains[0] for domain in domains):
@@ -254,34 +255,22 @@ class Residuals:
         return _Part(tuple(axes), table, (scale * measurement.stddev) ** 2, 1 / term.weight)
 
 
-def residuals_of_table(domain: Domain, clique: Clique, table: NDArray[np.float64]) -> dict[Clique, Matrix]:
-    """The residual of each part of a clique: the part's marginal, centred along every axis.
-
-    domain: The attributes.
-    clique: Attributes in any order.
-    table: float64 [*domain.shape(clique)], the marginal of the clique, or the same raveled.
-
-    The keys are in the order of the domain, without attributes of one value. Each table has the shape of its key.
-    """
-    return residuals_of_answers(Marginals(domain, (clique,)), table.ravel())
-
-
 def residuals_of_answers(queries: Marginals, answers: NDArray[np.float64]) -> dict[Clique, Matrix]:
-    """The residual of each part of the cliques, as ``residuals_of_table`` returns them.
+    """The residual of each part of the cliques: the part's marginal, centred along every axis.
 
-    answers: float64 [queries.size]. Of a part of several cliques, the first of one shape tells the residual; they are
-        all equal in consistent answers.
+    answers: float64 [queries.size]. If several cliques have a part, the first of one shape tells its residual; in
+        consistent answers they tell the same.
+
+    The keys are without attributes of one value. Each table has the shape of its key.
     """
-    domain, of_shapes = queries.domain, dict[tuple[int, ...], list[tuple[Clique, Matrix]]]()
+    of_shapes: dict[tuple[int, ...], list[tuple[Clique, Matrix]]] = {}
     for clique, table in zip(queries.cliques, queries.split(answers), strict=True):
-        names = domain.canonical(clique)
-        ordered = table.reshape(domain.shape(clique)).transpose([clique.index(name) for name in names])
-        of_shapes.setdefault(ordered.shape, []).append((names, np.asarray(ordered, dtype=np.float64)))
+        of_shapes.setdefault(table.shape, []).append((clique, np.asarray(table, dtype=np.float64)))
     residuals: dict[Clique, Matrix] = {}
     for of_shape in of_shapes.values():
         for axes, centred in _centred_parts(np.stack([table for _, table in of_shape])).items():
-            for (names, _), residual in zip(of_shape, centred, strict=True):
-                part = tuple(names[axis] for axis in axes)
+            for (clique, _), residual in zip(of_shape, centred, strict=True):
+                part = tuple(clique[axis] for axis in axes)
                 if part not in residuals:
                     residuals[part] = residual.copy()  # Not a view, which would keep the residuals of all cliques.
     return residuals

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import combinations, pairwise
 from typing import Final, final
 
@@ -202,11 +203,12 @@ class _Classes:
         return np.asarray(self.roots @ self.factor(part, ())[:, :, 0])
 
 
-def _parts(queries: Marginals) -> list[Clique]:
+@lru_cache(maxsize=2)
+def _parts(queries: Marginals) -> tuple[Clique, ...]:
     """The sets below the cliques that have a residual, without the empty one, smaller ones first."""
     domain, closure = queries.domain, downward_closure(queries.cliques, LARGEST_CLOSURE)
     parts = (domain.canonical(part) for part in closure if part and min(domain.shape(part)) > 1)
-    return sorted(parts, key=lambda part: (len(part), domain.axes(part)))
+    return tuple(sorted(parts, key=lambda part: (len(part), domain.axes(part))))
 
 
 def _supersets(queries: Marginals) -> dict[Clique, list[Clique]]:
@@ -229,6 +231,7 @@ def _all_freedom(queries: Marginals) -> int:
     return sum(_freedom(queries.domain, part) for part in closure if part)
 
 
+@lru_cache(maxsize=4)
 def _products(queries: Marginals, classes: int) -> int:
     """The multiplications of a covariance."""
     domain = queries.domain
@@ -285,13 +288,7 @@ def _marginals(domain: Domain, cliques: Sequence[Clique], residuals: Mapping[Cli
     varying = [axis for axis, size in enumerate(shape) if size > 1]
     tables = np.zeros((len(cliques), *shape))
     for axes in (axes for order in range(1, len(varying) + 1) for axes in combinations(varying, order)):
-        stacked = np.stack([_in_order(domain, tuple(clique[axis] for axis in axes), residuals) for clique in cliques])
+        stacked = np.stack([residuals[tuple(clique[axis] for axis in axes)] for clique in cliques])
         own = [size if axis in axes else 1 for axis, size in enumerate(shape)]
         tables += stacked.reshape(-1, *own) * (math.prod(own) / math.prod(shape))
     return tables
-
-
-def _in_order(domain: Domain, part: Clique, residuals: Mapping[Clique, Real]) -> Real:
-    """The residual with axes in the order of the set."""
-    canonical = domain.canonical(part)
-    return np.transpose(residuals[canonical], [canonical.index(name) for name in part])

@@ -14,7 +14,7 @@ from dpcore.estimation.graphical.fitting.work import WorkMeter
 from dpcore.estimation.reconstruction import latent_classes as module
 from dpcore.estimation.reconstruction.alternating_fit import initial_state, sweep
 from dpcore.estimation.reconstruction.latent_classes import LatentClassModel, bytes_of_fit, reads_of_fit
-from dpcore.estimation.reconstruction.residuals import Residuals, residuals_of_table
+from dpcore.estimation.reconstruction.residuals import Residuals, residuals_of_answers
 from dpcore.estimation.reconstruction.shrunken import shrunken_answers
 from dpcore.queries import Marginals
 from tests.unit.dpcore.estimation.reconstruction.test_nonnegative import disagreement
@@ -80,7 +80,7 @@ def objective(residuals: Residuals, order: int, table: Real) -> float:
     names = [name for name, size in zip(domain.names, domain.sizes, strict=True) if size > 1]
     for part in [part for number in range(1, order + 1) for part in combinations(names, number)]:
         target, variance = residuals.residual(part)
-        model = residuals_of_table(domain, part, marginal_of(domain, cells, part))[part]
+        model = residuals_of_answers(Marginals(domain, (part,)), marginal_of(domain, cells, part).ravel())[part]
         minimised += float(((model - target / ROWS) ** 2).sum()) * ROWS**2 / (2 * variance)
     for name, theta in zip(domain.names, np.split(table[:-1], np.cumsum(domain.sizes)[:-1]), strict=True):
         one_way = np.maximum(1 / len(theta) + residuals.residual((name,))[0] / ROWS, module._SMALLEST)

@@ -73,6 +73,15 @@ def bounded_nodes(
     return _nodes(queries.domain, tables, weights, max_cells)
 
 
+def forest_nodes(queries: Marginals, values: Real, weights: Mapping[Clique, float]) -> tuple[Clique, ...]:
+    """The nodes of the forest of pairs with which ``bounded_nodes`` begins, over all attributes.
+
+    queries, values, weights: As for ``bounded_model``.
+    """
+    forest, *_ = _in_order(queries.domain, _gains(_all_tables(queries, values), weights))
+    return JunctionTree.of(queries.domain, forest).nodes
+
+
 def _nodes(
     domain: Domain, tables: Mapping[Clique, Real], weights: Mapping[Clique, float], max_cells: float
 ) -> tuple[Clique, ...]:

@@ -44,14 +44,17 @@ def corrected_answers(
     rows: float,
     spreads: Sequence[float],
     meter: WorkMeter,
+    expected: Real | None = None,
 ) -> list[Real]:
-    """A model's answers, corrected by the residuals with each of the spreads; float64 [queries.size] each, in counts.
+    """Expected answers, corrected by the residuals with each of the spreads; float64 [queries.size] each, in counts.
 
-    spreads: Those of ``SamplePosterior.estimates``. If there are none, or not enough work remains, the model's own
-        answers are the only ones.
+    model: Tells how a sample strays from what is expected.
+    spreads: Those of ``SamplePosterior.estimates``. If there are none, or not enough work remains, the expected answers
+        are the only ones.
     meter: Counts the work.
+    expected: float64 [queries.size], consistent answers for so many rows; by default those of the model.
     """
-    answers = model.answers(queries, rows)
+    answers = model.answers(queries, rows) if expected is None else expected
     reads = reads_of_posterior(queries, len(model.table[-1]), len(spreads)) if spreads else 0.0
     if not spreads or reads > meter.remaining:
         return [answers]
@@ -121,7 +124,7 @@ class SamplePosterior:
     def estimates(self, expected: Real, residuals: Residuals, rows: float, spreads: Sequence[float]) -> list[Real]:
         """Consistent estimates of the answers, each float64 [queries.size], in counts, one for each spread.
 
-        expected: float64 [queries.size], the model's answers for so many rows.
+        expected: float64 [queries.size], consistent answers for so many rows, such as the model's.
         residuals: Of all subsets of the cliques.
         rows: The number of rows n, above 0.
         spreads: Factors s of the covariance.

@@ -2,10 +2,11 @@
 
 All read the same noisy values and err in different ways. Shrinking (``shrunken``) looks at one marginal and those below
 it; the nearest non-negative answers (``nonnegative``) are good where many cells are 0; a graphical model joins what all
-marginals say; and latent-class models (``latent_classes``) explain them by a few causes, and are corrected by what the
-rows stray from them (``sample_posterior``). Which is better depends on the data, so the weights are learnt: the
-estimates are made once more from values with added noise, and that mean of them is chosen which is nearest to other
-noisy values of the same answers (``thinning``). So is how far the rows may stray.
+marginals say; latent-class models (``latent_classes``) explain them by a few causes, and a forest by the strongest
+pairs. The last two are corrected by what the rows stray from them (``sample_posterior``). Which is better depends on
+the data, so the weights are learnt: the estimates are made once more from values with added noise, and that mean of
+them is chosen which is nearest to other noisy values of the same answers (``thinning``). So is how far the rows may
+stray.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from numpy.typing import NDArray
 from dpcore.domain import Clique
 from dpcore.estimation.graphical.fitting.fit import FitSettings, fit_model
 from dpcore.estimation.graphical.fitting.work import WorkMeter
-from dpcore.estimation.reconstruction.bounded_model import bounded_nodes
+from dpcore.estimation.reconstruction.bounded_model import bounded_nodes, forest_nodes
 from dpcore.estimation.reconstruction.latent_classes import LatentClassModel
 from dpcore.estimation.reconstruction.nonnegative import nonnegative_consistent
 from dpcore.estimation.reconstruction.residuals import Residuals, residuals_of_answers
@@ -70,23 +71,22 @@ def weighted_mean(
         ``bounded_nodes``, and the residuals inside its nodes. Infinite for a tree that holds all marginals, and 0 for
         a mean without a graphical model.
     classes: The numbers of classes of latent-class models (``latent_classes``), one for each model.
-    spreads: Among which that of each latent-class model's correction (``corrected_answers``) is chosen; empty for no
-        corrections.
+    spreads: Among which that of each correction (``corrected_answers``) is chosen, of latent-class models and of a
+        forest; empty for no corrections, and no forest.
     generator: Splits the measurements, and draws where the fits of classes start.
     meter: Counts the work of all fits. Those of all values, and those of each of up to ``max_splits`` splits, may take
         an equal part of what remains.
     """
-    estimators = _Estimators(
-        queries, weights, max_cells, classes, generator.integers(1 << 62, size=len(classes)).tolist()
-    )
+    seeds = generator.integers(1 << 62, size=len(classes)).tolist()
+    estimators = _Estimators(queries, weights, max_cells, classes, seeds, bool(classes and spreads))
     learnt: list[Real] = []
     models: list[LatentClassModel] = []
-    choices = [_SpreadChoice(queries, weights, spreads) for _ in classes]
+    choices = [_SpreadChoice(queries, weights, spreads) for _ in range(estimators.corrected)]
     stddev, limit = _PRIOR_STDDEV, meter.remaining / (1 + max_splits(queries))
     while stddev > _MAX_STDDEV and len(learnt) < max_splits(queries):
         training, added = thinned(measured, generator, _added_noise(queries, spreads))
         held_out, shrunken = Residuals(added), shrunken_answers(Residuals(training), queries, total)
-        every = [spreads for _ in classes]
+        every = [spreads for _ in choices]
         others, corrected, models = estimators.estimates(shrunken, training, WorkMeter(limit, meter), every)
         best = [choice.best(answers, held_out) for choice, answers in zip(choices, corrected, strict=True)]
         of_split, stddev = mean_weights([shrunken, *others, *best], held_out, queries, weights)
@@ -113,6 +113,7 @@ class _Estimators:
     """What makes the estimates beside the shrunken ones, from any values; ``weighted_mean`` says what each field is.
 
     seeds: From which the starts of the latent-class models are drawn, the same for all splits.
+    has_forest: Whether there is a forest.
     """
 
     queries: Marginals
@@ -120,6 +121,12 @@ class _Estimators:
     max_cells: float
     classes: Sequence[int]
     seeds: Sequence[int]
+    has_forest: bool
+
+    @property
+    def corrected(self) -> int:
+        """How many estimates may be corrected."""
+        return len(self.classes) + self.has_forest
 
     def estimates(
         self,
@@ -131,34 +138,40 @@ class _Estimators:
     ) -> tuple[list[Real], list[list[Real]], list[LatentClassModel]]:
         """The nearest non-negative answers, and those of the models. All have as many rows as the shrunken ones.
 
-        spreads: Of each latent-class model.
+        spreads: Of each latent-class model, then of the forest.
         starts: The latent-class models from which the fits of others start, so that both are near the same minima:
             weights that are learnt from one then suit the other. Empty for a split, whose estimates may not know its
             held-out part.
 
-        Returns the latent-class models as well, and apart from the other estimates, for each of these models, its
-        answers as ``corrected_answers`` returns them.
+        Returns the latent-class models as well, and apart from the other estimates, for each of these models and for
+        the forest, its answers as ``corrected_answers`` returns them. How rows stray from a forest is told by the last
+        of the models, which has the most classes.
         """
         queries, residuals = self.queries, Residuals(measured)
         rows = max(1.0, float(shrunken[: queries.sizes[0]].sum()))
         estimates = [_nearest(residuals, queries, rows)]
         if self.max_cells:
-            estimates.append(_modelled(shrunken, measured, queries, self.weights, rows, self.max_cells, meter))
+            nodes = bounded_nodes(queries, shrunken, self.weights, self.max_cells) if self.max_cells < math.inf else ()
+            estimates.append(_modelled(nodes, measured, queries, rows, meter))
         models = [
             LatentClassModel.fitted(residuals, queries, rows, number, np.random.default_rng(seed), meter, start)
             for number, seed, start in zip_longest(self.classes, self.seeds, starts)
         ]
         corrected = [
             corrected_answers(model, residuals, queries, rows, of_model, meter)
-            for model, of_model in zip(models, spreads, strict=True)
+            for model, of_model in zip(models, spreads, strict=False)
         ]
+        if self.has_forest:
+            nodes = forest_nodes(queries, shrunken, self.weights)
+            forest = _modelled(nodes, measured, queries, rows, meter)
+            corrected.append(corrected_answers(models[-1], residuals, queries, rows, spreads[-1], meter, forest))
         return estimates, corrected, models
 
 
 @final
 @dataclass(eq=False)
 class _SpreadChoice:
-    """Which spread of a latent-class model is nearest to the held-out values of all splits.
+    """Which spread of a correction is nearest to the held-out values of all splits.
 
     distances: Sums over the splits, float64 [spreads].
     """
@@ -210,19 +223,15 @@ def _nearest(residuals: Residuals, queries: Marginals, rows: float) -> Real:
 
 
 def _modelled(
-    values: Real,
-    measured: Sequence[Measurement],
-    queries: Marginals,
-    weights: Mapping[Clique, float],
-    rows: float,
-    max_cells: float,
-    meter: WorkMeter,
+    nodes: Sequence[Clique], measured: Sequence[Measurement], queries: Marginals, rows: float, meter: WorkMeter
 ) -> Real:
-    """The answers of the model."""
-    cliques: Sequence[Clique] = queries.cliques
-    if math.isfinite(max_cells):
-        cliques = bounded_nodes(queries, values, weights, max_cells)
-        measured = [_within(measurement, cliques) for measurement in measured]
+    """The answers of a graphical model.
+
+    nodes: Those of its junction tree, in which it has the measured residuals; empty for a tree of all marginals.
+    """
+    if nodes:
+        measured = [_within(measurement, nodes) for measurement in measured]
+    cliques = nodes or queries.cliques
     return fit_model(queries.domain, measured, rows, _SETTINGS, cliques=cliques, meter=meter).model.answer(queries)
 
 

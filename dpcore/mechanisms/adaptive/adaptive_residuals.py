@@ -85,9 +85,9 @@ class AdaptiveResiduals:
     Other estimates are made from the same values: the nearest non-negative answers; if the noise is at least .1 % of
     the rows and one small graphical model holds all marginals, those of this model; if it is at least 1 % and the
     marginals have few cells, those of a graphical model of bounded size; and if it is at least .1 %, those of two
-    latent-class models. For few small marginals these are there from .03 % on, and up to 3 % they are corrected by what
-    the rows, a sample, stray from the models. The answers are a weighted mean of all of them. Which weights leave the
-    least error is learnt from the noisy values.
+    latent-class models. For few small marginals these are there from .03 % on. Up to 3 % they and a forest of pairs
+    are corrected by what the rows, a sample, stray from these models. The answers are a weighted mean of all of them.
+    Which weights leave the least error is learnt from the noisy values.
 
     model: With "graphical", a graphical model is fitted to the estimates, and there are synthetic rows. It holds as
         many of the marginals as its size allows, so that rows may be further from the data than the answers, which
@@ -285,7 +285,7 @@ class AdaptiveResiduals:
         return is_possible(queries, max(self.constants.classes, default=0))
 
     def _spreads(self, workload: Workload, noise: float) -> tuple[float, ...]:
-        """Those of the latent-class models' corrections; empty where there are none."""
+        """Those of the corrections of latent-class models and a forest; empty where there are none."""
         least, largest = self.constants.corrected_noise
         return SPREADS if least <= noise <= largest and self._may_correct(workload) else ()
 

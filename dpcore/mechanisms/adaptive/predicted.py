@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Final, NamedTuple
 
 from dpcore.errors import DomainTooLargeError
@@ -117,8 +118,12 @@ def with_mean(
         reads += sum(reads_of_fit(queries, number) for number in classes)
         estimates.append("latent-class models")
     if classes and spreads:
-        reads += sum(reads_of_posterior(queries, number, len(spreads)) for number in classes)
-        estimates[-1] += " that are corrected by what the rows stray from them"
+        reads += sum(reads_of_posterior(queries, number, len(spreads)) for number in (*classes, classes[-1]))
+        estimates[-1] += " and a forest of pairs, both corrected by what the rows stray from them"
+        shape = _fit_of_forest(queries)
+        reads += shape.reads(FROM_NOTHING)
+        answers = answer_seconds(len(queries.cliques), queries.size, shape.cells)  # More than the choice takes as well.
+        seconds += (1 + splits) * (shape.setup_seconds + answers)
         class_bytes = max(class_bytes, bytes_of_posterior(queries, max(classes)))
     if max_cells:
         shape, choice = _fit_of_mean(queries, max_cells)
@@ -145,6 +150,13 @@ def _fit_of_mean(queries: Marginals, max_cells: float) -> tuple[FitShape, float]
     tree = small_tree(modelled_domain(queries), queries.cliques, max_cells)
     assert tree is not None
     return FitShape.of_cliques(queries.domain, queries.cliques, tree.cells, len(tree.nodes)), 0.0
+
+
+def _fit_of_forest(queries: Marginals) -> FitShape:
+    """A fit of a forest of pairs, as if they were neighbours."""
+    domain = modelled_domain(queries)
+    pairs = list(pairwise(domain.names))
+    return FitShape.of_cliques(domain, pairs, sum(map(domain.size, pairs)), len(domain.names))
 
 
 def _bounded_fit(queries: Marginals, max_cells: float) -> tuple[FitShape, float]:

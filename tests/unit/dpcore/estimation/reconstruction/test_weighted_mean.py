@@ -337,35 +337,6 @@ class TestWeights:
         )
 
 
-def test_the_spread_of_a_correction_is_that_nearest_to_the_held_out_values(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Over all splits; the last estimates are made with it alone, and answers are non-negative."""
-    queries, spreads, asked = queries_of(BITS, 3), (1.0, 4.0, 16.0), list[tuple[float, ...]]()
-    (values,) = measured(of_classes(BITS, 3), queries, NOISY, 1)
-    distances = np.zeros(3)
-    plain = module.corrected_answers
-
-    def counted(model: LatentClassModel, *rest: Any) -> list[Real]:
-        asked.append(tuple(rest[3]))
-        return plain(model, *rest)
-
-    def summed(estimate: Real, held_out: Residuals, *rest: Any) -> float:
-        distance = squared_distance(estimate, held_out, *rest)
-        distances[len(seen) % 3] += distance
-        seen.append(distance)
-        return distance
-
-    seen: list[float] = []
-    monkeypatch.setattr(module, "corrected_answers", counted)
-    monkeypatch.setattr(module, "squared_distance", summed)
-    shrunken, mean = both(values, queries, 0, classes=(4,), spreads=spreads)
-    *splits, last = asked
-    assert set(splits) == {spreads}
-    assert len(seen) == 3 * len(splits)
-    assert last == (spreads[int(distances.argmin())],)
-    assert mean.min() >= 0
-    assert disagreement(queries, mean) < 1e-6 * shrunken.sum()
-
-
 def test_a_squared_distance_is_that_of_the_answers_up_to_what_is_held_out() -> None:
     """Differences of squared distances are those from the held-out answers themselves."""
     codes, queries = chained(MIXED), queries_of(MIXED, 2)
@@ -377,22 +348,3 @@ def test_a_squared_distance_is_that_of_the_answers_up_to_what_is_held_out() -> N
     found = [squared_distance(estimate, held_out, queries, weights) for estimate in estimates]
     wanted = [float(((estimate - unbiased) ** 2).sum()) for estimate in estimates]
     assert found[0] - found[1] == pytest.approx(wanted[0] - wanted[1], rel=1e-6)
-
-
-def test_negative_answers_are_replaced_by_the_nearest_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    queries = queries_of(BITS, 3)
-    (values,) = measured(of_classes(BITS, 3), queries, NOISY, 1)
-
-    def negative(model: LatentClassModel, *rest: Any) -> list[Real]:
-        answers = model.answers(queries, float(ROWS))
-        answers[:2] += np.array([-2.0, 2.0]) * answers[0]
-        return [answers]
-
-    def last(estimates: list[Real], *_: object) -> tuple[Real, float]:
-        return np.eye(len(estimates))[-1], 0.0
-
-    monkeypatch.setattr(module, "corrected_answers", negative)
-    monkeypatch.setattr(module, "mean_weights", last)
-    shrunken, mean = both(values, queries, 0, classes=(4,))
-    assert mean.min() >= 0
-    assert disagreement(queries, mean) < 1e-6 * shrunken.sum()

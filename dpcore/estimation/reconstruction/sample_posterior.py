@@ -34,7 +34,7 @@ _MOST_PRODUCTS: Final = 1 << 33  # Multiplications for a covariance.
 _ENTRIES: Final = 1 << 22  # Of a factor of the covariance, held in memory at once.
 # CPU seconds of a multiplication for a covariance, of a set and one below it, of a multiplication to solve for a
 # spread, and of a set for a spread. Measured.
-_SECONDS: Final = (1e-10, 1.5e-5, 1.5e-11, 5e-5)
+_SECONDS: Final = (1e-10, 2e-5, 5e-12, 3e-6)
 
 
 def corrected_answers(

@@ -16,6 +16,7 @@ from dpcore.mechanisms.shared.pgm_common import CELLS_IN_MB, COPIES, modelled_do
 from dpcore.mechanisms.shared.predicted_seconds import (
     FROM_NOTHING,
     LEARNING,
+    ROUGH,
     FitShape,
     answer_seconds,
     limit_notes,
@@ -112,14 +113,18 @@ def with_mean(
         return cost
     splits, shrunken = max_splits(queries), cost_of_estimates(queries).seconds
     reads, cells, estimates = 0.0, 0.0, ["these estimates", "the nearest non-negative ones"]
+    of_corrections, corrected = 0.0, ""
     seconds = splits * shrunken + (1 + splits) * _NEAREST * shrunken
     class_bytes = max((bytes_of_fit(queries, number) for number in classes), default=0)
     if classes:
         reads += sum(reads_of_fit(queries, number) for number in classes)
         estimates.append("latent-class models")
     if classes and spreads:
-        reads += sum(reads_of_posterior(queries, number, len(spreads)) for number in (*classes, classes[-1]))
-        estimates[-1] += " and a forest of pairs, both corrected by what the rows stray from them"
+        for number in (*classes, classes[-1]):  # The last fits have one spread each.
+            of_split = reads_of_posterior(queries, number, len(spreads))
+            of_corrections += splits * of_split + reads_of_posterior(queries, number, 1)
+        estimates.append("a forest of pairs")
+        corrected = "; latent-class models and the forest are corrected by what the rows stray from them"
         shape = _fit_of_forest(queries)
         reads += shape.reads(FROM_NOTHING)
         answers = answer_seconds(len(queries.cliques), queries.size, shape.cells)  # More than the choice takes as well.
@@ -129,13 +134,14 @@ def with_mean(
         shape, choice = _fit_of_mean(queries, max_cells)
         held = "all marginals" if math.isinf(max_cells) else f"at most {max_cells:,.0f} cells"
         estimates.append(f"graphical models of {held}")
-        cells, reads = shape.cells, reads + shape.reads(LEARNING) + shape.reads(FROM_NOTHING)
+        effort = FROM_NOTHING if math.isinf(max_cells) else ROUGH
+        cells, reads = shape.cells, reads + shape.reads(LEARNING) + shape.reads(effort)
         answers = answer_seconds(len(queries.cliques), queries.size, shape.cells)
         seconds += (1 + splits) * (shape.setup_seconds + choice + answers)
     *others, last = estimates
-    note = f"{condition}answers are a weighted mean of {', '.join(others)} and {last}"
+    note = f"{condition}answers are a weighted mean of {', '.join(others)} and {last}{corrected}"
     return Cost(
-        cost.reads + (1 + splits) * reads,
+        cost.reads + (1 + splits) * reads + of_corrections,
         cost.seconds + seconds,
         max(cost.cells, cells),
         (note, *cost.notes),

@@ -1,8 +1,8 @@
 """Estimates of marginals from measured residuals and a latent-class model of the population that the rows come from.
 
-The model says what is expected of the residuals, and how far a sample of so many rows strays from that: by little where
-few rows are expected, and by much where there are many. The residuals of different sets stray together. A measurement
-therefore tells more than what it measures, because all that strays with it is corrected as well.
+The model gives the expected residuals and the sampling variance of so many rows, which is small where few rows are
+expected. The residuals of different sets are correlated, because every row counts in all of them. One measured residual
+therefore corrects the expected values of many others.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from dpcore.queries import Marginals
 from dpcore.workload import downward_closure
 
 Real = NDArray[np.float64]
-SPREADS: Final = (1.0, 3.0, 10.0, 30.0)
-"""Variances of what the rows stray, as multiples of those of a sample from the model: the model may be wrong."""
+DISPERSIONS: Final = (1.0, 3.0, 10.0, 30.0)
+"""Factors of the sampling covariance. A factor above 1 allows for a model that is wrong."""
 _LARGEST_FREEDOM: Final = 4096  # Rows and columns of a matrix that is solved.
 _MOST_PRODUCTS: Final = 1 << 33  # Multiplications for a covariance.
 _ENTRIES: Final = 1 << 22  # Of a factor of the covariance, held in memory at once.
 # CPU seconds of a multiplication for a covariance, of a set and one below it, of a multiplication to solve for a
-# spread, and of a set for a spread. Measured.
+# dispersion, and of a set for a dispersion. Measured.
 _SECONDS: Final = (1e-10, 2e-5, 5e-12, 3e-6)
 
 
@@ -42,24 +42,24 @@ def corrected_answers(
     residuals: Residuals,
     queries: Marginals,
     rows: float,
-    spreads: Sequence[float],
+    dispersions: Sequence[float],
     meter: WorkMeter,
     expected: Real | None = None,
 ) -> list[Real]:
-    """Expected answers, corrected by the residuals with each of the spreads; float64 [queries.size] each, in counts.
+    """Expected answers, corrected by the residuals for each dispersion; float64 [queries.size] each, in counts.
 
-    model: Tells how a sample strays from what is expected.
-    spreads: Those of ``SamplePosterior.estimates``. If there are none, or not enough work remains, the expected answers
-        are the only ones.
+    model: Gives the covariance of a sample.
+    dispersions: Those of ``SamplePosterior.estimates``. If there are none, or not enough work remains, the expected
+        answers are the only ones.
     meter: Counts the work.
     expected: float64 [queries.size], consistent answers for so many rows; by default those of the model.
     """
     answers = model.answers(queries, rows) if expected is None else expected
-    reads = reads_of_posterior(queries, len(model.table[-1]), len(spreads)) if spreads else 0.0
-    if not spreads or reads > meter.remaining:
+    reads = reads_of_posterior(queries, len(model.table[-1]), len(dispersions)) if dispersions else 0.0
+    if not dispersions or reads > meter.remaining:
         return [answers]
     meter.spend(reads)
-    return SamplePosterior.of(model, queries).estimates(answers, residuals, rows, spreads)
+    return SamplePosterior.of(model, queries).estimates(answers, residuals, rows, dispersions)
 
 
 def is_possible(queries: Marginals, classes: int) -> bool:
@@ -67,13 +67,13 @@ def is_possible(queries: Marginals, classes: int) -> bool:
     return _all_freedom(queries) <= _LARGEST_FREEDOM and _products(queries, classes) <= _MOST_PRODUCTS
 
 
-def reads_of_posterior(queries: Marginals, classes: int, spreads: int) -> float:
-    """The work of one covariance, and the estimates of so many spreads from it, in reads."""
+def reads_of_posterior(queries: Marginals, classes: int, dispersions: int) -> float:
+    """The work of one covariance, and the estimates of so many dispersions from it, in reads."""
     per_product, per_pair, per_solved, per_set = _SECONDS
     parts = _parts(queries)
     of_covariance = per_product * _products(queries, classes) + per_pair * sum(2 ** len(part) for part in parts)
-    of_spread = per_solved * _all_freedom(queries) ** 3 + per_set * (len(parts) + 2 * len(queries.cliques))
-    return float(UNIT * (of_covariance + spreads * of_spread))
+    of_dispersion = per_solved * _all_freedom(queries) ** 3 + per_set * (len(parts) + 2 * len(queries.cliques))
+    return float(UNIT * (of_covariance + dispersions * of_dispersion))
 
 
 def bytes_of_posterior(queries: Marginals, classes: int) -> int:
@@ -85,7 +85,7 @@ def bytes_of_posterior(queries: Marginals, classes: int) -> int:
 @final
 @dataclass(frozen=True, eq=False)
 class SamplePosterior:
-    """How the residuals of a sample stray from those that a model expects.
+    """The deviations of a sample's residuals from those that a model expects.
 
     A residual is written in an orthonormal basis of its tables. Its coordinates are sums, over the rows, of functions
     of a row, whose covariance under the model is C.
@@ -121,13 +121,13 @@ class SamplePosterior:
         means = np.concatenate([classes.mean(part) for part in _parts(queries)])
         return cls(queries, covariance - np.multiply.outer(means, means))
 
-    def estimates(self, expected: Real, residuals: Residuals, rows: float, spreads: Sequence[float]) -> list[Real]:
-        """Consistent estimates of the answers, each float64 [queries.size], in counts, one for each spread.
+    def estimates(self, expected: Real, residuals: Residuals, rows: float, dispersions: Sequence[float]) -> list[Real]:
+        """Consistent estimates of the answers, each float64 [queries.size], in counts, one for each dispersion.
 
         expected: float64 [queries.size], consistent answers for so many rows, such as the model's.
         residuals: Of all subsets of the cliques.
         rows: The number of rows n, above 0.
-        spreads: Factors s of the covariance.
+        dispersions: Factors s of the covariance.
 
         The coordinates of the residuals have the prior N(m, s n C) around those m of the expected answers. With noise
         of the variances v they are measured as y, and their posterior mean is m + s n C (s n C + diag v)^-1 (y - m).
@@ -139,9 +139,12 @@ class SamplePosterior:
             tables[part] = measured - expected_residuals[part]
             variances.append(np.full(_freedom(domain, part), variance))
         difference, noise = _coordinates(domain, tables), np.concatenate(variances)
-        return [expected + self._answers(self._strayed(spread * rows, difference, noise)) for spread in spreads]
+        return [
+            expected + self._answers(self._deviations(dispersion * rows, difference, noise))
+            for dispersion in dispersions
+        ]
 
-    def _strayed(self, factor: float, difference: Real, noise: Real) -> Real:
+    def _deviations(self, factor: float, difference: Real, noise: Real) -> Real:
         """factor C (factor C + diag noise)^-1 difference, float64 [freedom]."""
         total = factor * self.covariance
         total.flat[:: len(total) + 1] += noise

@@ -99,8 +99,8 @@ class Posterior:
         is what was learnt from all of them, and the smaller is this chance.
         """
         tables = sum(len(group.deviations) for group in self.groups)
-        is_open = min(_MAX_OPEN, _OPEN_TABLES / max(1, tables))
-        wider = (1 - is_open) * self.prior + is_open / len(self.prior)
+        open_share = min(_MAX_OPEN, _OPEN_TABLES / max(1, tables))
+        wider = (1 - open_share) * self.prior + open_share / len(self.prior)
         for group, log_likelihoods in zip(self.groups, self.log_likelihoods, strict=True):
             yield _sizes(group, _responsibilities(log_likelihoods, wider))
 

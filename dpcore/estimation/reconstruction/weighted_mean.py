@@ -3,10 +3,10 @@
 All read the same noisy values and err in different ways. Shrinking (``shrunken``) looks at one marginal and those below
 it; the nearest non-negative answers (``nonnegative``) are good where many cells are 0; a graphical model joins what all
 marginals say; latent-class models (``latent_classes``) explain them by a few causes, and a forest by the strongest
-pairs. The last two are corrected by what the rows stray from them (``sample_posterior``). Which is better depends on
-the data, so the weights are learnt: the estimates are made once more from values with added noise, and that mean of
-them is chosen which is nearest to other noisy values of the same answers (``thinning``). So is how far the rows may
-stray.
+pairs. The last two are corrected for the sampling variation of the rows (``sample_posterior``). Which is better depends
+on the data, so the weights are learnt: the estimates are made once more from values with added noise, and that mean of
+them is chosen which is nearest to other noisy values of the same answers (``thinning``). The
+dispersion of the rows is chosen in the same way.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def weighted_mean(
     total: float | None,
     max_cells: float,
     classes: Sequence[int],
-    spreads: Sequence[float],
+    dispersions: Sequence[float],
     generator: Generator,
     meter: WorkMeter,
 ) -> Real:
@@ -71,22 +71,22 @@ def weighted_mean(
         ``bounded_nodes``, and the residuals inside its nodes. Infinite for a tree that holds all marginals, and 0 for
         a mean without a graphical model.
     classes: The numbers of classes of latent-class models (``latent_classes``), one for each model.
-    spreads: Among which that of each correction (``corrected_answers``) is chosen, of latent-class models and of a
+    dispersions: Among which that of each correction (``corrected_answers``) is chosen, of latent-class models and of a
         forest; empty for no corrections, and no forest.
     generator: Splits the measurements, and draws where the fits of classes start.
     meter: Counts the work of all fits. Those of all values, and those of each of up to ``max_splits`` splits, may take
         an equal part of what remains.
     """
     seeds = generator.integers(1 << 62, size=len(classes)).tolist()
-    estimators = _Estimators(queries, weights, max_cells, classes, seeds, bool(classes and spreads))
+    estimators = _Estimators(queries, weights, max_cells, classes, seeds, bool(classes and dispersions))
     learnt: list[Real] = []
     models: list[LatentClassModel] = []
-    choices = [_SpreadChoice(queries, weights, spreads) for _ in range(estimators.corrected)]
+    choices = [_DispersionChoice(queries, weights, dispersions) for _ in range(estimators.corrected)]
     stddev, limit = _PRIOR_STDDEV, meter.remaining / (1 + max_splits(queries))
     while stddev > _MAX_STDDEV and len(learnt) < max_splits(queries):
-        training, added = thinned(measured, generator, _added_noise(queries, spreads))
+        training, added = thinned(measured, generator, _added_noise(queries, dispersions))
         held_out, shrunken = Residuals(added), shrunken_answers(Residuals(training), queries, total)
-        every = [spreads for _ in choices]
+        every = [dispersions for _ in choices]
         others, corrected, models = estimators.estimates(shrunken, training, WorkMeter(limit, meter), every)
         best = [choice.best(answers, held_out) for choice, answers in zip(choices, corrected, strict=True)]
         of_split, stddev = mean_weights([shrunken, *others, *best], held_out, queries, weights)
@@ -102,9 +102,9 @@ def max_splits(queries: Marginals) -> int:
     return _MAX_SPLITS if queries.size <= _FEW_ANSWERS else 1
 
 
-def _added_noise(queries: Marginals, spreads: Sequence[float]) -> float:
+def _added_noise(queries: Marginals, dispersions: Sequence[float]) -> float:
     """How much noise a split adds, in standard deviations: less for many answers with little noise."""
-    return 0.5 if spreads and max_splits(queries) == 1 else 1.0
+    return 0.5 if dispersions and max_splits(queries) == 1 else 1.0
 
 
 @final
@@ -133,19 +133,19 @@ class _Estimators:
         shrunken: Real,
         measured: Sequence[Measurement],
         meter: WorkMeter,
-        spreads: Sequence[Sequence[float]],
+        dispersions: Sequence[Sequence[float]],
         starts: Sequence[LatentClassModel] = (),
     ) -> tuple[list[Real], list[list[Real]], list[LatentClassModel]]:
         """The nearest non-negative answers, and those of the models. All have as many rows as the shrunken ones.
 
-        spreads: Of each latent-class model, then of the forest.
+        dispersions: Of each latent-class model, then of the forest.
         starts: The latent-class models from which the fits of others start, so that both are near the same minima:
             weights that are learnt from one then suit the other. Empty for a split, whose estimates may not know its
             held-out part.
 
         Returns the latent-class models as well, and apart from the other estimates, for each of these models and for
-        the forest, its answers as ``corrected_answers`` returns them. How rows stray from a forest is told by the last
-        of the models, which has the most classes.
+        the forest, its answers as ``corrected_answers`` returns them. Rows of the forest are
+        given the covariance of the last model, which has the most classes.
         """
         queries, residuals = self.queries, Residuals(measured)
         rows = max(1.0, float(shrunken[: queries.sizes[0]].sum()))
@@ -159,38 +159,38 @@ class _Estimators:
         ]
         corrected = [
             corrected_answers(model, residuals, queries, rows, of_model, meter)
-            for model, of_model in zip(models, spreads, strict=False)
+            for model, of_model in zip(models, dispersions[: len(models)], strict=True)
         ]
         if self.has_forest:
             nodes = forest_nodes(queries, shrunken, self.weights)
             forest = _modelled(nodes, measured, queries, rows, meter)
-            corrected.append(corrected_answers(models[-1], residuals, queries, rows, spreads[-1], meter, forest))
+            corrected.append(corrected_answers(models[-1], residuals, queries, rows, dispersions[-1], meter, forest))
         return estimates, corrected, models
 
 
 @final
 @dataclass(eq=False)
-class _SpreadChoice:
-    """Which spread of a correction is nearest to the held-out values of all splits.
+class _DispersionChoice:
+    """Which dispersion of a correction is nearest to the held-out values of all splits.
 
-    distances: Sums over the splits, float64 [spreads].
+    distances: Sums over the splits, float64 [dispersions].
     """
 
     queries: Marginals
     weights: Mapping[Clique, float]
-    spreads: Sequence[float]
+    dispersions: Sequence[float]
     distances: Real = field(init=False)
 
     def __post_init__(self) -> None:
-        self.distances = np.zeros(len(self.spreads))
+        self.distances = np.zeros(len(self.dispersions))
 
     @property
     def chosen(self) -> Sequence[float]:
-        """The best spread; empty where no split had corrected answers, so that the last fit has none either."""
-        return [self.spreads[int(self.distances.argmin())]] if self.distances.any() else []
+        """The best dispersion; empty where no split had corrected answers, so that the last fit has none either."""
+        return [self.dispersions[int(self.distances.argmin())]] if self.distances.any() else []
 
     def best(self, corrected: Sequence[Real], held_out: Residuals) -> Real:
-        """The answers with the best spread until now; the only ones where none were corrected."""
+        """The answers with the best dispersion until now; the only ones where none were corrected."""
         if len(corrected) == 1:  # No work remained, or there is no choice.
             return corrected[0]
         self.distances += [squared_distance(answers, held_out, self.queries, self.weights) for answers in corrected]

@@ -17,7 +17,7 @@ from dpcore.errors import ConfigError
 from dpcore.estimation.graphical.answering.model import GraphicalModel
 from dpcore.estimation.reconstruction.bounded_model import bounded_model
 from dpcore.estimation.reconstruction.residuals import Residuals
-from dpcore.estimation.reconstruction.sample_posterior import SPREADS, is_possible
+from dpcore.estimation.reconstruction.sample_posterior import DISPERSIONS, is_possible
 from dpcore.estimation.reconstruction.scale_mixture import SIZES
 from dpcore.estimation.reconstruction.shrunken import LARGEST_CLOSURE, residual_sizes, shrunken_answers
 from dpcore.estimation.reconstruction.weighted_mean import weighted_mean
@@ -86,7 +86,7 @@ class AdaptiveResiduals:
     the rows and one small graphical model holds all marginals, those of this model; if it is at least 1 % and the
     marginals have few cells, those of a graphical model of bounded size; and if it is at least .1 %, those of two
     latent-class models. For few small marginals these are there from .03 % on. Up to 3 % they and a forest of pairs
-    are corrected by what the rows, a sample, stray from these models. The answers are a weighted mean of all of them.
+    are corrected for the sampling variation of the rows. The answers are a weighted mean of all of them.
     Which weights leave the least error is learnt from the noisy values.
 
     model: With "graphical", a graphical model is fitted to the estimates, and there are synthetic rows. It holds as
@@ -192,8 +192,8 @@ class AdaptiveResiduals:
             meter = meter.part(1 if self.model == "none" else self.constants.mean_work)
             values = weighted_mean(  # ESTIMATE
                 values, (first, second), queries, _weights(workload), total=total, max_cells=max_cells,
-                classes=self._classes(workload, noise), spreads=self._spreads(workload, noise), generator=generator,
-                meter=meter,
+                classes=self._classes(workload, noise), dispersions=self._dispersions(workload, noise),
+                generator=generator, meter=meter,
             )  # fmt: skip
         work.report(_ANSWERED)
         model = self._model_of_rows(residuals, workload, values, work)  # ESTIMATE
@@ -259,9 +259,9 @@ class AdaptiveResiduals:
         ]
 
     def _with_mean(self, cost: Cost, workload: Workload, noise: float, condition: str = "") -> Cost:
-        queries, spreads = table_marginals(workload, "adaptive_residuals"), self._spreads(workload, noise)
+        queries, dispersions = table_marginals(workload, "adaptive_residuals"), self._dispersions(workload, noise)
         max_cells, classes = self._max_model_cells(workload, noise), self._classes(workload, noise)
-        return with_mean(cost, queries, max_cells, classes, spreads, condition)
+        return with_mean(cost, queries, max_cells, classes, dispersions, condition)
 
     def _classes(self, workload: Workload, noise: float) -> tuple[int, ...]:
         """The numbers of classes of the latent-class models in the weighted mean."""
@@ -284,10 +284,10 @@ class AdaptiveResiduals:
         queries = table_marginals(workload, "adaptive_residuals")
         return is_possible(queries, max(self.constants.classes, default=0))
 
-    def _spreads(self, workload: Workload, noise: float) -> tuple[float, ...]:
+    def _dispersions(self, workload: Workload, noise: float) -> tuple[float, ...]:
         """Those of the corrections of latent-class models and a forest; empty where there are none."""
         least, largest = self.constants.corrected_noise
-        return SPREADS if least <= noise <= largest and self._may_correct(workload) else ()
+        return DISPERSIONS if least <= noise <= largest and self._may_correct(workload) else ()
 
     def _has_small(self, workload: Workload) -> bool:
         queries = table_marginals(workload, "adaptive_residuals")

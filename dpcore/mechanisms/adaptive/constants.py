@@ -24,7 +24,7 @@ class AdaptiveConstants:
     mean_work: Part of the remaining work that the fits of the mean may take if rows need a fit afterwards.
     class_noise: From this noise on, and up to ``mean_answers`` answers, the answers of latent-class models are in the
         mean, too. Marginals of one attribute each need none.
-    corrected_noise: From which noise on, and up to which, these models are corrected by what the rows stray from them,
+    corrected_noise: From which noise on, and up to which, these models are corrected for the sampling variation,
         where that is possible (``sample_posterior.is_possible``). They are then in the mean from this noise on.
     class_cells: If a marginal has more cells than this, there are no latent-class models.
     classes: The number of classes of each of these models. A few classes suit much noise, many suit little noise.

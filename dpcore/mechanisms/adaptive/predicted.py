@@ -98,7 +98,7 @@ def with_mean(
     queries: Marginals,
     max_cells: float | None,
     classes: Sequence[int],
-    spreads: Sequence[float],
+    dispersions: Sequence[float],
     condition: str = "",
 ) -> Cost:
     """The cost with that of other estimates, and of all from thinned values, by which they are weighted.
@@ -106,25 +106,27 @@ def with_mean(
     max_cells: Of the graphical models; infinite if they hold all marginals, 0 for no models, None for no other
         estimates.
     classes: The numbers of classes of the latent-class models.
-    spreads: Of their corrections; empty for none.
+    dispersions: Of their corrections; empty for none.
     condition: On what it depends whether there are such models; empty if it is known.
     """
     if max_cells is None:
         return cost
     splits, shrunken = max_splits(queries), cost_of_estimates(queries).seconds
     reads, cells, estimates = 0.0, 0.0, ["these estimates", "the nearest non-negative ones"]
-    of_corrections, corrected = 0.0, ""
+    reads_of_corrections, note_of_corrections = 0.0, ""
     seconds = splits * shrunken + (1 + splits) * _NEAREST * shrunken
     class_bytes = max((bytes_of_fit(queries, number) for number in classes), default=0)
     if classes:
         reads += sum(reads_of_fit(queries, number) for number in classes)
         estimates.append("latent-class models")
-    if classes and spreads:
-        for number in (*classes, classes[-1]):  # The last fits have one spread each.
-            of_split = reads_of_posterior(queries, number, len(spreads))
-            of_corrections += splits * of_split + reads_of_posterior(queries, number, 1)
+    if classes and dispersions:
+        for number in (*classes, classes[-1]):  # The last fits have one dispersion each.
+            of_split = reads_of_posterior(queries, number, len(dispersions))
+            reads_of_corrections += splits * of_split + reads_of_posterior(queries, number, 1)
         estimates.append("a forest of pairs")
-        corrected = "; latent-class models and the forest are corrected by what the rows stray from them"
+        note_of_corrections = (
+            "; latent-class models and the forest are corrected for the sampling variation of the rows"
+        )
         shape = _fit_of_forest(queries)
         reads += shape.reads(FROM_NOTHING)
         answers = answer_seconds(len(queries.cliques), queries.size, shape.cells)  # More than the choice takes as well.
@@ -139,9 +141,9 @@ def with_mean(
         answers = answer_seconds(len(queries.cliques), queries.size, shape.cells)
         seconds += (1 + splits) * (shape.setup_seconds + choice + answers)
     *others, last = estimates
-    note = f"{condition}answers are a weighted mean of {', '.join(others)} and {last}{corrected}"
+    note = f"{condition}answers are a weighted mean of {', '.join(others)} and {last}{note_of_corrections}"
     return Cost(
-        cost.reads + (1 + splits) * reads + of_corrections,
+        cost.reads + (1 + splits) * reads + reads_of_corrections,
         cost.seconds + seconds,
         max(cost.cells, cells),
         (note, *cost.notes),

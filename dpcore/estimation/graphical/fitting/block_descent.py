@@ -251,7 +251,7 @@ def _centred(table: Vector, weights: Vector | None = None) -> Vector:
     With weights, weighted means are subtracted: each step minimises the weighted sum of squares over changes that are
     constant along the axis.
     """
-    for axis, size in enumerate(table.shape):  # Not by np.average, which takes five times as long for small tables.
+    for axis, size in enumerate(table.shape):  # np.average is slow for small tables.
         if weights is None:
             table = table - np.add.reduce(table, axis, keepdims=True) / size
         else:

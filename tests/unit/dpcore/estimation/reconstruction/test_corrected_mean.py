@@ -1,4 +1,4 @@
-"""Corrections in the weighted mean: their spreads, the forest that they are made of, and negative answers."""
+"""Corrections in the weighted mean: their dispersions, the corrected forest, and negative answers."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from tests.unit.dpcore.estimation.reconstruction.test_weighted_mean import NOISY
 Real = NDArray[np.float64]
 
 
-def test_the_spread_of_a_correction_is_that_nearest_to_the_held_out_values(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_dispersion_of_a_correction_is_that_nearest_to_the_held_out_values(monkeypatch: pytest.MonkeyPatch) -> None:
     """Over all splits, for the classes and for the forest; the last estimates are made with it alone."""
-    queries, spreads, asked = queries_of(BITS, 3), (1.0, 4.0, 16.0), list[tuple[float, ...]]()
+    queries, dispersions, asked = queries_of(BITS, 3), (1.0, 4.0, 16.0), list[tuple[float, ...]]()
     (values,) = measured(of_classes(BITS, 3), queries, NOISY, 1)
     distances = np.zeros((2, 3))
     plain = module.corrected_answers
@@ -41,12 +41,12 @@ def test_the_spread_of_a_correction_is_that_nearest_to_the_held_out_values(monke
     seen: list[float] = []
     monkeypatch.setattr(module, "corrected_answers", counted)
     monkeypatch.setattr(module, "squared_distance", summed)
-    shrunken, mean = both(values, queries, 0, classes=(4,), spreads=spreads)
+    shrunken, mean = both(values, queries, 0, classes=(4,), dispersions=dispersions)
     *splits, of_classes_last, of_forest_last = asked
-    assert set(splits) == {spreads}
+    assert set(splits) == {dispersions}
     assert len(seen) == 3 * len(splits)
     best_of_classes, best_of_forest = distances.argmin(axis=1)
-    assert (of_classes_last, of_forest_last) == ((spreads[best_of_classes],), (spreads[best_of_forest],))
+    assert (of_classes_last, of_forest_last) == ((dispersions[best_of_classes],), (dispersions[best_of_forest],))
     assert mean.min() >= 0
     assert disagreement(queries, mean) < 1e-6 * shrunken.sum()
 
@@ -64,7 +64,7 @@ def test_a_chain_is_nearer_with_a_forest(monkeypatch: pytest.MonkeyPatch) -> Non
         return found
 
     monkeypatch.setattr(module, "mean_weights", kept)
-    _, mean = both(values, queries, 0, classes=(4,), spreads=(1.0, 10.0))
+    _, mean = both(values, queries, 0, classes=(4,), dispersions=(1.0, 10.0))
     assert weights[0].argmax() == len(weights[0]) - 1
     errors.append(float(np.abs(mean - wanted).sum()))
     monkeypatch.setattr(module._Estimators, "corrected", 1)
@@ -75,7 +75,7 @@ def test_a_chain_is_nearer_with_a_forest(monkeypatch: pytest.MonkeyPatch) -> Non
         return others, corrected, models
 
     monkeypatch.setattr(module._Estimators, "estimates", without_forest)
-    _, mean = both(values, queries, 0, classes=(4,), spreads=(1.0, 10.0))
+    _, mean = both(values, queries, 0, classes=(4,), dispersions=(1.0, 10.0))
     errors.append(float(np.abs(mean - wanted).sum()))
     assert errors[0] < 0.95 * errors[1]
 

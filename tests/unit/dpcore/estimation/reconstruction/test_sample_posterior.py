@@ -13,7 +13,7 @@ from dpcore.estimation.graphical.fitting.work import UNIT, WorkMeter
 from dpcore.estimation.reconstruction.latent_classes import LatentClassModel
 from dpcore.estimation.reconstruction.residuals import Residuals
 from dpcore.estimation.reconstruction.sample_posterior import (
-    SPREADS,
+    DISPERSIONS,
     SamplePosterior,
     bytes_of_posterior,
     corrected_answers,
@@ -64,16 +64,16 @@ def measured(queries: Marginals, counts: Real, stddev: float, seed: int) -> tupl
     return Residuals.of_marginals([Measurement(queries, values, Noise.GAUSSIAN, stddev)]), values
 
 
-@pytest.mark.parametrize("spread", [1.0, 4.0])
-def test_estimates_are_the_posterior_means_of_the_whole_table(spread: float) -> None:
+@pytest.mark.parametrize("dispersion", [1.0, 4.0])
+def test_estimates_are_the_posterior_means_of_the_whole_table(dispersion: float) -> None:
     """The cells of the whole table have the covariance of a multinomial sample; marginals of them are measured."""
     cells, sums, stddev = joint(MODEL), matrix(QUERIES), 7.0
     residuals, values = measured(QUERIES, sums @ (ROWS * cells), stddev, 1)
-    prior = spread * ROWS * (np.diag(cells) - np.outer(cells, cells))
+    prior = dispersion * ROWS * (np.diag(cells) - np.outer(cells, cells))
     gain = prior @ sums.T @ np.linalg.inv(sums @ prior @ sums.T + stddev**2 * np.eye(QUERIES.size))
     posterior = sums @ (ROWS * cells + gain @ (values - sums @ (ROWS * cells)))
     expected = MODEL.answers(QUERIES, ROWS)
-    (found,) = SamplePosterior.of(MODEL, QUERIES).estimates(expected, residuals, ROWS, [spread])
+    (found,) = SamplePosterior.of(MODEL, QUERIES).estimates(expected, residuals, ROWS, [dispersion])
     np.testing.assert_allclose(found, posterior, atol=1e-8)
 
 
@@ -83,7 +83,7 @@ def test_a_covariance_in_parts_is_the_same(monkeypatch: pytest.MonkeyPatch) -> N
     np.testing.assert_allclose(SamplePosterior.of(MODEL, QUERIES).covariance, whole, atol=1e-15)
 
 
-def test_a_large_spread_leaves_the_measured_answers_and_a_small_one_those_of_the_model() -> None:
+def test_a_large_dispersion_leaves_the_measured_answers_and_a_small_one_those_of_the_model() -> None:
     residuals, _ = measured(QUERIES, matrix(QUERIES) @ (ROWS * joint(MODEL)), 7.0, 1)
     expected = MODEL.answers(QUERIES, ROWS)
     free, fixed = SamplePosterior.of(MODEL, QUERIES).estimates(expected, residuals, ROWS, [1e9, 1e-9])
@@ -118,19 +118,19 @@ def test_a_sample_is_nearer_to_its_correction_than_to_the_model_or_the_measured_
     assert corrected < 0.9 * min(of_model, unbiased)
 
 
-def test_without_spreads_or_work_the_answers_are_those_of_the_model() -> None:
+def test_without_dispersions_or_work_the_answers_are_those_of_the_model() -> None:
     residuals, _ = measured(QUERIES, matrix(QUERIES) @ (ROWS * joint(MODEL)), 7.0, 1)
     expected = MODEL.answers(QUERIES, ROWS)
-    for spreads, limit in (((), np.inf), (SPREADS, 0.99 * reads_of_posterior(QUERIES, 3, len(SPREADS)))):
+    for dispersions, limit in (((), np.inf), (DISPERSIONS, 0.99 * reads_of_posterior(QUERIES, 3, len(DISPERSIONS)))):
         meter = WorkMeter(limit)
-        (answers,) = corrected_answers(MODEL, residuals, QUERIES, ROWS, spreads, meter)
+        (answers,) = corrected_answers(MODEL, residuals, QUERIES, ROWS, dispersions, meter)
         np.testing.assert_array_equal(answers, expected)
         assert not meter.spent
     meter = WorkMeter()
-    corrected = corrected_answers(MODEL, residuals, QUERIES, ROWS, SPREADS, meter)
-    wanted = SamplePosterior.of(MODEL, QUERIES).estimates(expected, residuals, ROWS, SPREADS)
+    corrected = corrected_answers(MODEL, residuals, QUERIES, ROWS, DISPERSIONS, meter)
+    wanted = SamplePosterior.of(MODEL, QUERIES).estimates(expected, residuals, ROWS, DISPERSIONS)
     np.testing.assert_array_equal(corrected, wanted)
-    assert meter.spent == reads_of_posterior(QUERIES, 3, len(SPREADS))
+    assert meter.spent == reads_of_posterior(QUERIES, 3, len(DISPERSIONS))
 
 
 def test_what_is_possible_and_what_it_costs() -> None:

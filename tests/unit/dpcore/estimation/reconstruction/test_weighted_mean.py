@@ -65,14 +65,14 @@ def both(
     max_cells: float = np.inf,
     classes: tuple[int, ...] = (),
     limit: float = np.inf,
-    spreads: tuple[float, ...] = (),
+    dispersions: tuple[float, ...] = (),
 ) -> tuple[Real, Real]:
     """The shrunken answers, and their mean with the nearest non-negative ones and those of the models."""
     shrunken = shrunken_answers(Residuals([values]), queries)
     weights = dict.fromkeys(queries.cliques, 1.0)
     mean = weighted_mean(
         shrunken, [values], queries, weights, total=None, max_cells=max_cells, classes=classes,
-        spreads=spreads, generator=np.random.default_rng(3), meter=WorkMeter(limit),
+        dispersions=dispersions, generator=np.random.default_rng(3), meter=WorkMeter(limit),
     )  # fmt: skip
     return shrunken, mean
 

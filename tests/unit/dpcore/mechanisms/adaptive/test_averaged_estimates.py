@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from dpcore.estimation.graphical.fitting.work import SECONDS_PER_UNIT, UNIT
 from dpcore.estimation.reconstruction import weighted_mean as weighted_means
 from dpcore.estimation.reconstruction.latent_classes import bytes_of_fit, reads_of_fit
-from dpcore.estimation.reconstruction.sample_posterior import SPREADS, reads_of_posterior
+from dpcore.estimation.reconstruction.sample_posterior import DISPERSIONS, reads_of_posterior
 from dpcore.estimation.reconstruction.weighted_mean import max_splits, weighted_mean
 from dpcore.mechanisms.adaptive import adaptive_residuals
 from dpcore.mechanisms.adaptive.adaptive_residuals import AdaptiveResiduals
@@ -63,7 +63,7 @@ def test_which_estimates_are_averaged(
 
     def averaged(values: NDArray[np.float64], *rest: Any, **settings: Any) -> Any:
         asked.append((settings["max_cells"], settings["classes"]))
-        assert settings["spreads"] == ()  # Too much noise.
+        assert settings["dispersions"] == ()  # Too much noise.
         seen.append(weighted_mean(values, *rest, **settings))
         return seen[-1]
 
@@ -121,29 +121,30 @@ def test_a_plan_counts_the_corrections_of_the_classes() -> None:
         with_constants(mechanism, corrected_noise=(0.0, limit)).plan(terms, WORKLOAD) for limit in (1.0, 0.0)
     )
     of_splits, last = (
-        sum(reads_of_posterior(queries, classes, spreads) for classes in (16, 64, 64)) for spreads in (len(SPREADS), 1)
+        sum(reads_of_posterior(queries, classes, dispersions) for classes in (16, 64, 64))
+        for dispersions in (len(DISPERSIONS), 1)
     )
     seconds = (max_splits(queries) * of_splits + last) / UNIT * SECONDS_PER_UNIT
     added = (corrected.cpu_seconds or 0) - (plain.cpu_seconds or 0)
     assert seconds < added < seconds + 1.0  # The fits of the forest, and their answers.
-    assert any("the forest are corrected by what the rows stray" in note for note in corrected.notes)
-    assert not any("corrected by what the rows stray" in note for note in plain.notes)
+    assert any("the forest are corrected for the sampling variation" in note for note in corrected.notes)
+    assert not any("corrected for the sampling variation" in note for note in plain.notes)
 
 
-@pytest.mark.parametrize(("limits", "spreads"), [((0.0, 1.0), SPREADS), ((0.0, 0.01), ()), ((0.1, 1.0), None)])
+@pytest.mark.parametrize(("limits", "dispersions"), [((0.0, 1.0), DISPERSIONS), ((0.0, 0.01), ()), ((0.1, 1.0), None)])
 def test_where_classes_are_corrected(
-    monkeypatch: pytest.MonkeyPatch, limits: tuple[float, float], spreads: tuple[float, ...] | None
+    monkeypatch: pytest.MonkeyPatch, limits: tuple[float, float], dispersions: tuple[float, ...] | None
 ) -> None:
     """The noise is 0.05 of the rows. Below the first limit there are no classes either."""
     asked = []
 
     def averaged(*arguments: Any, **settings: Any) -> Any:
-        asked.append(settings["spreads"] if settings["classes"] else None)
+        asked.append(settings["dispersions"] if settings["classes"] else None)
         return weighted_mean(*arguments, **settings)
 
     monkeypatch.setattr(adaptive_residuals, "weighted_mean", averaged)
     released(500, corrected_noise=limits)
-    assert asked == [spreads]
+    assert asked == [dispersions]
 
 
 def test_marginals_of_one_attribute_need_no_classes(monkeypatch: pytest.MonkeyPatch) -> None:
